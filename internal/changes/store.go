@@ -1,0 +1,269 @@
+package changes
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// What a store's callers branch on.
+var (
+	ErrNotFound  = errors.New("no such change set")
+	ErrAmbiguous = errors.New("more than one change set begins so")
+	ErrBusy      = errors.New("another command works on this change set")
+	ErrState     = errors.New("not possible in the change set's state")
+)
+
+const (
+	idLength = 16
+
+	headerFile  = "set.json"
+	changesFile = "changes.jsonl"
+	blobFolder  = "blobs"
+	lockFile    = "lock"
+	draftPrefix = "draft-" // being written; invisible
+	trashPrefix = "trash-" // being removed; invisible
+
+	formatVersion = 1
+)
+
+// A Store keeps change sets in a folder of its own, one folder a set:
+//
+//	<id>/set.json        the header; rewritten whole, by rename
+//	<id>/changes.jsonl   a change a line, sorted
+//	<id>/blobs/<sha256>  contents, holes kept
+//	<id>/lock            held by the one command that works on the set
+//	<id>/journal, <id>/backup/   belong to commit and undo
+//
+// Everything is the owner's alone (0600, 0700). A set appears by one rename after all
+// of it has reached the disk, so a crash leaves a whole set or none. A Store is safe
+// for concurrent use, by several processes too.
+type Store struct {
+	dir string
+}
+
+// OpenStore opens the store in dir, which it makes if need be, and removes what dead
+// processes left half-written.
+func OpenStore(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("change store: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("change store: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("change store: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("change store: others can read it: %w", err)
+		}
+	}
+	s := &Store{dir: dir}
+	if err := s.sweepLeftovers(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ValidID reports whether id is one of a change set: sixteen characters of a–z and 2–7.
+func ValidID(id string) bool {
+	return len(id) == idLength && validPrefix(id)
+}
+
+func validPrefix(id string) bool {
+	for i := range len(id) {
+		if c := id[i]; (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return id != "" && len(id) <= idLength
+}
+
+// Dir is the folder of the set with this whole id, or "" where id is not valid.
+func (s *Store) Dir(id string) string {
+	if !ValidID(id) {
+		return ""
+	}
+	return filepath.Join(s.dir, id)
+}
+
+// storedHeader is what set.json holds.
+type storedHeader struct {
+	Version int `json:"version"`
+	Header
+	Changes int `json:"changes"` // lines of changes.jsonl
+}
+
+func (s *Store) readHeader(id string) (storedHeader, error) {
+	var h storedHeader
+	if !ValidID(id) {
+		return h, fmt.Errorf("change set %q: %w", id, ErrNotFound)
+	}
+	data, err := os.ReadFile(filepath.Join(s.dir, id, headerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, fmt.Errorf("change set %s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return h, fmt.Errorf("change set %s: %w", id, err)
+	}
+	if err := json.Unmarshal(data, &h); err != nil {
+		return h, fmt.Errorf("change set %s: header: %w", id, err)
+	}
+	if h.Version != formatVersion {
+		return h, fmt.Errorf("change set %s: its format is version %d, this program reads %d", id, h.Version, formatVersion)
+	}
+	if h.ID != id {
+		return h, fmt.Errorf("change set %s: its header names %q", id, h.ID)
+	}
+	return h, nil
+}
+
+// Resolve gives the whole id of the one set that begins with prefix. Its errors are
+// ErrNotFound and ErrAmbiguous.
+func (s *Store) Resolve(prefix string) (string, error) {
+	if !validPrefix(prefix) {
+		return "", fmt.Errorf("change set %q: %w", prefix, ErrNotFound)
+	}
+	if len(prefix) == idLength {
+		_, err := s.readHeader(prefix)
+		return prefix, err
+	}
+	ids, err := s.ids()
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	for _, id := range ids {
+		if !strings.HasPrefix(id, prefix) {
+			continue
+		}
+		if found != "" {
+			return "", fmt.Errorf("change set %s…: %w", prefix, ErrAmbiguous)
+		}
+		found = id
+	}
+	if found == "" {
+		return "", fmt.Errorf("change set %s…: %w", prefix, ErrNotFound)
+	}
+	return found, nil
+}
+
+func (s *Store) ids() ([]string, error) {
+	names, err := readNames(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("change store: %w", err)
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !ValidID(n) }), nil
+}
+
+func readNames(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+// Load reads the set whose id is, or uniquely begins with, id. Its errors are
+// ErrNotFound, ErrAmbiguous and those of a damaged set.
+func (s *Store) Load(id string) (*Set, error) {
+	id, err := s.Resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	h, err := s.readHeader(id)
+	if err != nil {
+		return nil, err
+	}
+	list, err := readChanges(filepath.Join(s.dir, id, changesFile), h.Changes)
+	if err != nil {
+		return nil, fmt.Errorf("change set %s: %w", id, err)
+	}
+	return &Set{Header: h.Header, Changes: list}, nil
+}
+
+func readChanges(name string, want int) ([]Change, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var list []Change
+	dec := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
+	for {
+		var c Change
+		err := dec.Decode(&c)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("change %d: %w", len(list)+1, err)
+		}
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("change %d: %w", len(list)+1, err)
+		}
+		list = append(list, c)
+	}
+	if len(list) != want {
+		return nil, fmt.Errorf("%d changes where %d were written", len(list), want)
+	}
+	return list, nil
+}
+
+// List gives every whole set's header, the newest first. What cannot be read is left
+// out: one damaged set must not hide the others.
+func (s *Store) List() ([]Header, error) {
+	ids, err := s.ids()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Header, 0, len(ids))
+	for _, id := range ids {
+		if h, err := s.readHeader(id); err == nil {
+			list = append(list, h.Header)
+		}
+	}
+	slices.SortFunc(list, func(a, b Header) int {
+		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID))
+	})
+	return list, nil
+}
+
+// Blob opens a content of the set for reading; blob is a Change's.
+func (s *Store) Blob(id, blob string) (*os.File, error) {
+	if !ValidID(id) {
+		return nil, fmt.Errorf("change set %q: %w", id, ErrNotFound)
+	}
+	if !validBlob(blob) {
+		return nil, fmt.Errorf("change set %s: %q names no content", id, blob)
+	}
+	f, err := os.Open(filepath.Join(s.dir, id, blobFolder, blob))
+	if err != nil {
+		return nil, fmt.Errorf("change set %s: %w", id, err)
+	}
+	return f, nil
+}
+
+func validBlob(blob string) bool {
+	if len(blob) != 64 {
+		return false
+	}
+	for i := range len(blob) {
+		if c := blob[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
