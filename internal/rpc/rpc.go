@@ -15,6 +15,9 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
+
+	// CodeBusy is this server's own: more requests in flight than it keeps.
+	CodeBusy = -32000
 )
 
 // An Error is the error member of a response. A Handler that returns one chooses the
@@ -32,7 +35,7 @@ func Errorf(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// A Request is one call as it came off the wire.
+// A Request is one call as it came off the wire. Its memory is the Handler's to keep.
 type Request struct {
 	ID     uint64
 	Method string
