@@ -1,0 +1,59 @@
+//go:build !linux
+
+package gvisor
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"runtime"
+
+	"airlock/internal/sandbox"
+)
+
+// Options are the settings of a Driver; see the Linux build.
+type Options struct {
+	StateDir  string
+	Engine    func(ctx context.Context) (string, error)
+	Agent     string
+	Env       []string
+	EngineLog string
+	Logger    *slog.Logger
+}
+
+// Driver refuses: gVisor runs on Linux.
+type Driver struct{}
+
+// New makes a Driver that refuses.
+func New(*Options) *Driver { return &Driver{} }
+
+// Dispatch does nothing here.
+func Dispatch(string) {}
+
+// StaticEngine finds none here.
+func StaticEngine(string, io.Writer) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return "", unavailable() }
+}
+
+func unavailable() error {
+	return &sandbox.Unavailable{
+		Reason: "the engine, gVisor, runs on Linux, and this is " + runtime.GOOS,
+		Mend:   "run airlock on a Linux machine or in a Linux virtual machine",
+	}
+}
+
+// Name is "gvisor".
+func (*Driver) Name() string { return "gvisor" }
+
+// Start refuses.
+func (*Driver) Start(context.Context, *sandbox.Spec) (sandbox.Sandbox, error) {
+	return nil, unavailable()
+}
+
+// Sweep finds nothing.
+func (*Driver) Sweep(context.Context) ([]string, error) { return nil, nil }
+
+// Check says that there is nothing here.
+func (*Driver) Check(context.Context) []sandbox.Finding {
+	return []sandbox.Finding{{Name: "engine", Text: unavailable().Error()}}
+}

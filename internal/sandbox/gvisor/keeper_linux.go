@@ -1,0 +1,284 @@
+package gvisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/container"
+	"gvisor.dev/gvisor/runsc/flag"
+	"gvisor.dev/gvisor/runsc/specutils"
+)
+
+// Keep is the main function of a keeper: it starts one sandbox when the driver says so,
+// and ends it when the driver says so or is gone. It never returns.
+func Keep() {
+	// The driver's end of the control socket is what says that it is gone; a signal
+	// meant for the driver's terminal is not.
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGPIPE)
+	log.SetTarget(&log.GoogleEmitter{Writer: &log.Writer{Next: io.Discard}})
+	file := os.NewFile(3, "control")
+	unix.CloseOnExec(3)
+	unix.CloseOnExec(4) // the lock: ours alone
+	conn, err := net.FileConn(file)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "control socket:", err)
+		os.Exit(1)
+	}
+	file.Close()
+	k := &keeper{conn: conn.(*net.UnixConn)}
+	code := k.serve()
+	k.destroy()
+	os.Exit(code)
+}
+
+type keeper struct {
+	conn *net.UnixConn
+	plan *plan
+	conf *config.Config
+	c    *container.Container
+
+	outOfMemory atomic.Bool
+	destroying  atomic.Bool
+}
+
+// serve answers requests until the driver is gone.
+func (k *keeper) serve() int {
+	buf, oob := make([]byte, 1<<20), make([]byte, unix.CmsgSpace(4))
+	for {
+		n, oobn, _, _, err := k.conn.ReadMsgUnix(buf, oob)
+		if err != nil || n == 0 {
+			return 0
+		}
+		var req request
+		if err := json.Unmarshal(buf[:n], &req); err != nil {
+			return 1
+		}
+		k.send(k.handle(&req, received(oob[:oobn])))
+	}
+}
+
+func (k *keeper) send(r reply) {
+	data, err := json.Marshal(r)
+	if err == nil {
+		k.conn.Write(data) // the driver may be gone: the next read says so
+	}
+}
+
+// received takes the file out of a packet's control data.
+func received(oob []byte) *os.File {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(msgs) == 0 {
+		return nil
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) == 0 {
+		return nil
+	}
+	unix.CloseOnExec(fds[0])
+	return os.NewFile(uintptr(fds[0]), "received")
+}
+
+func (k *keeper) handle(req *request, file *os.File) reply {
+	if file != nil {
+		defer file.Close()
+	}
+	switch {
+	case req.Op == opStart && k.plan == nil && req.Plan != nil:
+		k.plan = req.Plan
+		notes, err := k.start()
+		if err != nil {
+			return failure(err)
+		}
+		go k.watch()
+		return reply{Notes: notes}
+	case req.Op == opUpper && k.c != nil && file != nil:
+		return failure(k.upper(file))
+	default:
+		return reply{Error: fmt.Sprintf("request %q makes no sense now", req.Op)}
+	}
+}
+
+func failure(err error) reply {
+	if err == nil {
+		return reply{}
+	}
+	if reason, mend := diagnose(err); reason != "" {
+		return reply{Error: err.Error(), Reason: reason, Mend: mend}
+	}
+	return reply{Error: err.Error()}
+}
+
+func (k *keeper) start() (notes []string, err error) {
+	p := k.plan
+	if p.Cgroup == "" && p.CPUs > 0 {
+		note, err := pinCPUs(p.CPUs)
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, note)
+	}
+	if p.Cgroup == "" && p.Memory > 0 {
+		notes = append(notes, "--memory is watched every 50 ms instead of held by the kernel: no control group can be made here")
+	}
+	if k.conf, err = engineConfig(p); err != nil {
+		return nil, err
+	}
+	spec, err := specutils.ReadSpec(p.Dir, k.conf)
+	if err != nil {
+		return nil, err
+	}
+	exe, err := agentFile(p.Agent)
+	if err != nil {
+		return nil, err
+	}
+	defer exe.Close()
+	// Attached: the engine's processes die with this one, however it ends.
+	k.c, err = container.New(k.conf, container.Args{
+		ID: p.ID, Spec: spec, BundleDir: p.Dir, Attached: true, ExecFile: exe,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	if err := k.c.Start(k.conf); err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	// From here on the guest's ends are the monitor's alone, so that the driver sees
+	// the end of the connection when the sandbox ends.
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	for _, fd := range []int{0, 1} {
+		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return nil, err
+		}
+	}
+	return notes, nil
+}
+
+// agentFile opens the guest agent's executable: the small one, or this program.
+func agentFile(path string) (*os.File, error) {
+	if path == "" {
+		path = "/proc/self/exe"
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the guest agent: %w", err)
+	}
+	return f, nil
+}
+
+// engineConfig is the engine's settings.
+func engineConfig(p *plan) (*config.Config, error) {
+	set := flag.NewFlagSet("engine", flag.ContinueOnError)
+	config.RegisterFlags(set)
+	settings := map[string]string{
+		"root":                        filepath.Join(p.Dir, "root"),
+		"network":                     "none",
+		"overlay2":                    "root:" + p.Filestore,
+		"in-sandbox-cgroup":           "v2",
+		"ignore-cgroups":              strconv.FormatBool(p.Cgroup == ""),
+		"allow-rootfs-tar-annotation": strconv.FormatBool(p.Hidden),
+		"host-settings":               "ignore",
+		// A shared empty network namespace would stay behind as a mount.
+		"gofer-network-namespace": "new",
+	}
+	if p.EngineLog != "" {
+		settings["debug"] = "true"
+		settings["debug-log"] = strings.TrimSuffix(p.EngineLog, "/") + "/"
+	}
+	for name, value := range settings {
+		if err := set.Set(name, value); err != nil {
+			return nil, fmt.Errorf("engine setting %s=%s: %w", name, value, err)
+		}
+	}
+	return config.NewFromFlags(set)
+}
+
+// upper freezes the sandbox and writes its upper layer.
+func (k *keeper) upper(file *os.File) error {
+	if k.c.Status != container.Paused {
+		if err := k.c.Pause(); err != nil {
+			return fmt.Errorf("freeze: %w", err)
+		}
+	}
+	return k.c.TarRootfsUpperLayer(file)
+}
+
+// watchInterval is how often memory is looked at.
+const watchInterval = 50 * time.Millisecond
+
+// watch tells the driver when the sandbox ends by itself, and ends it when it has
+// passed its memory limit.
+func (k *keeper) watch() {
+	stop := make(chan struct{})
+	if k.plan.Memory > 0 {
+		go k.watchMemory(stop)
+	}
+	k.c.Wait()
+	close(stop)
+	if k.destroying.Load() {
+		return
+	}
+	oom := k.outOfMemory.Load() || k.plan.Cgroup != "" && oomKills(k.plan.Cgroup) > 0
+	k.send(reply{Ended: &ending{OutOfMemory: oom}})
+	k.conn.CloseRead() // serve returns, and the keeper ends
+}
+
+func (k *keeper) watchMemory(stop chan struct{}) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		if !k.passedMemory() {
+			continue
+		}
+		k.outOfMemory.Store(true)
+		unix.Kill(k.c.SandboxPid(), unix.SIGKILL)
+		return
+	}
+}
+
+func (k *keeper) passedMemory() bool {
+	if k.plan.Cgroup != "" {
+		return oomKills(k.plan.Cgroup) > 0
+	}
+	u, err := k.c.Sandbox.Usage(false)
+	return err == nil && int64(u.Total) > k.plan.Memory
+}
+
+// destroy ends the sandbox and removes its control group and the engine's state.
+func (k *keeper) destroy() {
+	if k.c == nil {
+		return
+	}
+	k.destroying.Store(true)
+	// Killed first: the engine would otherwise wait for a frozen sandbox to end nicely.
+	if pid := k.c.SandboxPid(); pid > 0 {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+	if err := k.c.Destroy(); err != nil {
+		fmt.Fprintln(os.Stderr, "destroy:", err)
+	}
+	if k.plan.Cgroup != "" {
+		removeCgroup(k.plan.Cgroup)
+	}
+}

@@ -1,0 +1,126 @@
+package gvisor
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+// Memory and processor time are held by a control group of the host where one can be
+// had. Without one, memory is watched by the keeper and processors are counted out by
+// affinity. The number of processes is held inside, by the sandbox's own pids
+// controller: on the host, threads of the engine would be counted instead.
+
+// cgroupParent is the group below which every sandbox has its own.
+const cgroupParent = "/airlock"
+
+// limit writes the limits into the spec, and names the control group to make.
+func (b *box) limit(spec *specs.Spec) string {
+	l := b.spec.Limits
+	if l.Memory <= 0 && l.CPUs <= 0 {
+		return ""
+	}
+	if !cgroupsWritable() {
+		return ""
+	}
+	res := &specs.LinuxResources{}
+	if l.Memory > 0 {
+		res.Memory = &specs.LinuxMemory{Limit: &l.Memory}
+	}
+	if l.CPUs > 0 {
+		period := uint64(100_000)
+		quota := max(int64(l.CPUs*float64(period)), 1000)
+		res.CPU = &specs.LinuxCPU{Period: &period, Quota: &quota}
+	}
+	path := filepath.Join(cgroupParent, b.spec.ID)
+	spec.Linux.Resources = res
+	spec.Linux.CgroupsPath = path
+	return path
+}
+
+// cgroupsWritable reports whether this process may make control groups.
+func cgroupsWritable() bool {
+	if os.Geteuid() != 0 {
+		return false
+	}
+	for _, dir := range []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"} {
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.procs")); err == nil {
+			return unix.Access(dir, unix.W_OK) == nil
+		}
+	}
+	return false
+}
+
+// memoryEvents reads how often the kernel has ended a process of the group for want of
+// memory, under either version of cgroups.
+func oomKills(path string) int64 {
+	for _, file := range []string{
+		filepath.Join("/sys/fs/cgroup/memory", path, "memory.oom_control"),
+		filepath.Join("/sys/fs/cgroup", path, "memory.events"),
+		filepath.Join("/sys/fs/cgroup/unified", path, "memory.events"),
+	} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(data)) {
+			if f := strings.Fields(line); len(f) == 2 && f[0] == "oom_kill" {
+				n, _ := strconv.ParseInt(f[1], 10, 64)
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// pinCPUs gives the calling process, and what it starts, as many processors as the
+// limit rounded up, and says what that means.
+func pinCPUs(cpus float64) (string, error) {
+	n := int(math.Ceil(cpus))
+	var have, want unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &have); err != nil {
+		return "", fmt.Errorf("read the processor affinity: %w", err)
+	}
+	left := n
+	for cpu := 0; cpu < 1024 && left > 0; cpu++ {
+		if have.IsSet(cpu) {
+			want.Set(cpu)
+			left--
+		}
+	}
+	note := fmt.Sprintf("--cpus %g is held as %d whole processor(s): no control group can be made here", cpus, n)
+	if n >= runtime.NumCPU() {
+		return note, nil
+	}
+	// The calling thread alone: the keeper starts the engine from it.
+	if err := setAffinityAll(&want); err != nil {
+		return "", fmt.Errorf("set the processor affinity: %w", err)
+	}
+	return note, nil
+}
+
+// setAffinityAll sets the affinity of every thread of this process, so that whichever
+// of them starts the engine hands it on.
+func setAffinityAll(set *unix.CPUSet) error {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		tid, err := strconv.Atoi(t.Name())
+		if err != nil {
+			continue
+		}
+		if err := unix.SchedSetaffinity(tid, set); err != nil && err != unix.ESRCH {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package gvisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"airlock/internal/sandbox"
+)
+
+// prepare makes the sandbox's folder, takes its lock, and writes what the engine reads.
+func (b *box) prepare() (*plan, error) {
+	if err := os.MkdirAll(b.driver.runDir(), 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.EvalSymlinks(b.driver.runDir())
+	if err != nil {
+		return nil, err
+	}
+	b.dir = filepath.Join(dir, b.spec.ID)
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		b.dir = "" // it is another's
+		return nil, err
+	}
+	// The lock is held through a description that the keeper shares: the folder is
+	// in use until both are gone.
+	lock, ok, err := takeLock(filepath.Join(b.dir, "lock"))
+	if err != nil || !ok {
+		return nil, fmt.Errorf("lock the sandbox's folder: %w", err)
+	}
+	b.lock = lock
+	if err := os.MkdirAll(filepath.Join(b.dir, "root"), 0o700); err != nil {
+		return nil, err
+	}
+	p := &plan{
+		ID: b.spec.ID, Dir: b.dir, EngineLog: b.driver.opts.EngineLog,
+		CPUs: b.spec.Limits.CPUs, Memory: b.spec.Limits.Memory, Agent: b.driver.opts.Agent,
+	}
+	p.Filestore = filestore(b.dir)
+	if p.Hidden, err = writeHidden(filepath.Join(b.dir, "hidden.tar"), b.spec.Hide); err != nil {
+		return nil, fmt.Errorf("hide paths: %w", err)
+	}
+	spec, err := b.ociSpec(p)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	// The file's change time is the file systems' own clock, which may lag behind
+	// time.Now by a tick.
+	path := filepath.Join(b.dir, "config.json")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return nil, err
+	}
+	b.started, err = changeTime(path)
+	return p, err
+}
+
+// filestore names where the upper layer's content is kept: an unlinked file in dir, or
+// memory where the engine could not parse the path.
+func filestore(dir string) string {
+	if strings.ContainsAny(dir, ":,") {
+		return "memory"
+	}
+	return "dir=" + dir
+}
+
+// What root's commands may do inside: the usual set of containers, less raw sockets.
+// The agent of an ordinary user has the same, to become another user than its
+// commands; they have none.
+var capabilities = []string{
+	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID",
+	"CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_MKNOD", "CAP_AUDIT_WRITE", "CAP_SETFCAP",
+}
+
+// agentArgs are the guest agent's. An ordinary user's agent becomes root inside, so that
+// commands can neither signal it nor reach its connection.
+func agentArgs() []string {
+	args := []string{"airlock-agent", "--listen", "stdio"}
+	if os.Geteuid() != 0 {
+		args = append(args, "--become-root")
+	}
+	return args
+}
+
+// cgroupMount is where the sandbox's own control groups are seen inside.
+const cgroupMount = "/sys/fs/cgroup"
+
+func (b *box) ociSpec(p *plan) (*specs.Spec, error) {
+	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	host := b.spec.Hostname
+	if host == "" {
+		host, _ = os.Hostname()
+	}
+	spec := &specs.Spec{
+		Version:  specs.Version,
+		Root:     &specs.Root{Path: "/"},
+		Hostname: host,
+		Process: &specs.Process{
+			User: specs.User{UID: uid, GID: gid, AdditionalGids: groups()},
+			Args: agentArgs(), Env: b.driver.opts.Env, Cwd: "/",
+			Capabilities: &specs.LinuxCapabilities{
+				Bounding: capabilities, Effective: capabilities, Permitted: capabilities,
+				Inheritable: capabilities, Ambient: capabilities,
+			},
+			NoNewPrivileges: true,
+		},
+		Mounts: []specs.Mount{
+			{Destination: "/proc", Type: "proc", Source: "proc"},
+			{Destination: "/dev", Type: "dev", Source: "dev"},
+			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
+			{Destination: cgroupMount, Type: "cgroup", Source: "cgroup"},
+		},
+		Linux: &specs.Linux{
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.NetworkNamespace},
+				{Type: specs.UTSNamespace}, {Type: specs.IPCNamespace},
+			},
+		},
+		Annotations: map[string]string{},
+	}
+	if uid != 0 {
+		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
+		spec.Linux.UIDMappings = []specs.LinuxIDMapping{{ContainerID: uid, HostID: uid, Size: 1}}
+		spec.Linux.GIDMappings = []specs.LinuxIDMapping{{ContainerID: gid, HostID: gid, Size: 1}}
+	}
+	if p.Hidden {
+		spec.Annotations["dev.gvisor.tar.rootfs.upper"] = filepath.Join(p.Dir, "hidden.tar")
+	}
+	for _, path := range b.spec.ReadOnly {
+		m, err := readOnlyMount(path)
+		if err != nil {
+			return nil, err
+		}
+		spec.Mounts = append(spec.Mounts, m)
+	}
+	p.Cgroup = b.limit(spec)
+	return spec, nil
+}
+
+// readOnlyMount lays a path over itself, read-only. Its destination exists, or the
+// engine would make it on the host.
+func readOnlyMount(path string) (specs.Mount, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return specs.Mount{}, fmt.Errorf("make a path read-only: %w", err)
+	}
+	return specs.Mount{Destination: real, Source: real, Type: "bind", Options: []string{"rbind", "ro"}}, nil
+}
+
+// groups are the supplementary groups of root's commands. An ordinary user's cannot be
+// mapped into the sandbox.
+func groups() []uint32 {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	ids, err := os.Getgroups()
+	if err != nil {
+		return nil
+	}
+	var gids []uint32
+	for _, id := range ids {
+		gids = append(gids, uint32(id))
+	}
+	return gids
+}
+
+func changeTime(path string) (time.Time, error) {
+	st, err := lstat(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.Unix(st.Ctim.Unix()), nil
+}
+
+var _ sandbox.Driver = (*Driver)(nil)

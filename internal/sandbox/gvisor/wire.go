@@ -1,0 +1,65 @@
+package gvisor
+
+import (
+	"errors"
+
+	"airlock/internal/sandbox"
+)
+
+// KeeperName is the argv[0] under which the program is the keeper of one sandbox.
+const KeeperName = "airlock-keeper"
+
+// The driver and the keeper of a sandbox speak over a socket pair of packets, each one
+// JSON value: a request is answered by one reply; a reply with Ended comes unasked.
+const (
+	opStart = "start" // Plan; answered when the sandbox runs
+	opUpper = "upper" // freeze, write the upper layer to the file that comes along
+)
+
+type request struct {
+	Op   string `json:"op"`
+	Plan *plan  `json:"plan,omitempty"`
+}
+
+// plan is what the keeper needs to know to start a sandbox.
+type plan struct {
+	ID        string  `json:"id"`
+	Dir       string  `json:"dir"` // the sandbox's folder
+	Filestore string  `json:"filestore"`
+	EngineLog string  `json:"engine_log"`
+	Cgroup    string  `json:"cgroup"` // path below the cgroup root; empty: none
+	CPUs      float64 `json:"cpus"`
+	Memory    int64   `json:"memory"`
+	Agent     string  `json:"agent"`
+	Hidden    bool    `json:"hidden"` // the upper layer starts from Dir/hidden.tar
+}
+
+type reply struct {
+	Error  string   `json:"error,omitempty"`
+	Reason string   `json:"reason,omitempty"` // with Mend: the error is an Unavailable
+	Mend   string   `json:"mend,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+	Ended  *ending  `json:"ended,omitempty"`
+}
+
+func (r reply) err() error {
+	switch {
+	case r.Reason != "":
+		return &sandbox.Unavailable{Reason: r.Reason, Mend: r.Mend, Err: errors.New(r.Error)}
+	case r.Error != "":
+		return errors.New(r.Error)
+	}
+	return nil
+}
+
+// ending says how a sandbox ended by itself.
+type ending struct {
+	OutOfMemory bool `json:"out_of_memory"`
+}
+
+func (e *ending) err() error {
+	if e.OutOfMemory {
+		return sandbox.ErrOutOfMemory
+	}
+	return sandbox.ErrEnded
+}
