@@ -20,6 +20,8 @@ import (
 	"gvisor.dev/gvisor/runsc/container"
 	"gvisor.dev/gvisor/runsc/flag"
 	"gvisor.dev/gvisor/runsc/specutils"
+
+	"airlock/internal/sandbox"
 )
 
 // Keep is the main function of a keeper: it starts one sandbox when the driver says so,
@@ -41,6 +43,7 @@ func Keep() {
 	k := &keeper{conn: conn.(*net.UnixConn)}
 	code := k.serve()
 	k.destroy()
+	k.leave()
 	os.Exit(code)
 }
 
@@ -280,5 +283,12 @@ func (k *keeper) destroy() {
 	}
 	if k.plan.Cgroup != "" {
 		removeCgroup(k.plan.Cgroup)
+	}
+}
+
+// leave removes the sandbox's folder: its driver may be gone.
+func (k *keeper) leave() {
+	if k.plan != nil && sandbox.ValidID(filepath.Base(k.plan.Dir)) {
+		os.RemoveAll(k.plan.Dir)
 	}
 }

@@ -18,8 +18,9 @@ import (
 // affinity. The number of processes is held inside, by the sandbox's own pids
 // controller: on the host, threads of the engine would be counted instead.
 
-// cgroupParent is the group below which every sandbox has its own.
-const cgroupParent = "/airlock"
+// cgroupOf names a sandbox's control group. It has no parent of Airlock's own, which
+// would have to be removed while another sandbox makes it.
+func cgroupOf(id string) string { return "/airlock-" + id }
 
 // limit writes the limits into the spec, and names the control group to make.
 func (b *box) limit(spec *specs.Spec) string {
@@ -39,7 +40,7 @@ func (b *box) limit(spec *specs.Spec) string {
 		quota := max(int64(l.CPUs*float64(period)), 1000)
 		res.CPU = &specs.LinuxCPU{Period: &period, Quota: &quota}
 	}
-	path := filepath.Join(cgroupParent, b.spec.ID)
+	path := cgroupOf(b.spec.ID)
 	spec.Linux.Resources = res
 	spec.Linux.CgroupsPath = path
 	return path
@@ -58,7 +59,7 @@ func cgroupsWritable() bool {
 	return false
 }
 
-// memoryEvents reads how often the kernel has ended a process of the group for want of
+// oomKills reads how often the kernel has ended a process of the group for want of
 // memory, under either version of cgroups.
 func oomKills(path string) int64 {
 	for _, file := range []string{

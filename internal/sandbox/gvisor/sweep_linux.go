@@ -58,7 +58,7 @@ func sweepOne(dir string) (bool, error) {
 		return false, nil // it is in use
 	}
 	defer lock.Close()
-	removeCgroup(filepath.Join(cgroupParent, filepath.Base(dir)))
+	removeCgroup(cgroupOf(filepath.Base(dir)))
 	return true, removeRun(dir)
 }
 
