@@ -2,8 +2,10 @@ package changes
 
 import (
 	"errors"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 )
@@ -21,18 +23,6 @@ func shown(p Path) string {
 	return s
 }
 
-// parentOf is the folder that p is in; the root is in itself.
-func parentOf(p Path) Path {
-	i := strings.LastIndexByte(string(p), '/')
-	if i <= 0 {
-		return "/"
-	}
-	return p[:i]
-}
-
-// baseOf is p's last component.
-func baseOf(p Path) string { return string(p[strings.LastIndexByte(string(p), '/')+1:]) }
-
 // child is name in the folder dir.
 func child(dir Path, name string) Path {
 	if dir == "/" {
@@ -41,10 +31,24 @@ func child(dir Path, name string) Path {
 	return dir + "/" + Path(name)
 }
 
-// within reports whether p is dir or below it.
-func within(p, dir Path) bool {
-	if dir == "/" || p == dir {
-		return true
-	}
-	return len(p) > len(dir) && p[len(dir)] == '/' && p[:len(dir)] == dir
+// A place is a path in one of the trees a commit works in: the host's, or the folder of
+// the change set.
+type place struct {
+	fs   *hostFS
+	path Path
+}
+
+// errExists is renameNew's answer where something has the new name already.
+// errNotEmpty is the answer of Remove for a folder that holds something.
+var errNotEmpty error = syscall.ENOTEMPTY
+
+var errExists = os.ErrExist
+
+// errNoSwap is swap's answer on a file system that cannot exchange two names.
+var errNoSwap = errors.New("this file system cannot exchange two names")
+
+// A given says what setMeta could not do as asked.
+type given struct {
+	owner bool // the owner or group is not the one asked for
+	suid  bool // set-uid or set-gid was taken off because the owner could not be given
 }

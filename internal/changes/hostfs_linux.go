@@ -301,3 +301,6 @@ func xattrBytes(get func([]byte) (int, error)) ([]byte, error) {
 	}
 	return nil, unix.ERANGE
 }
+
+// hostWorks is nil where commits can be made.
+func hostWorks() error { return nil }
