@@ -49,11 +49,9 @@ func BenchmarkPing(b *testing.B) {
 	c := rpc.NewClient(near, nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		if _, err := c.Do(ctx, rpc.Call{Method: "ping"}); err != nil {
+		if _, err := c.Do(b.Context(), rpc.Call{Method: "ping", Timeout: 30 * time.Second}); err != nil {
 			b.Fatal(err)
 		}
-		cancel()
 	}
 	_ = c.Close()
 	<-done

@@ -53,18 +53,21 @@ type Call struct {
 	Params any
 	Raw    []byte // payload to send; nil for none
 
+	// Timeout ends the call with ErrTimeout, up to a second late; 0 is never.
+	Timeout time.Duration
 	// Into is where the response's payload goes when it is large enough. After an error
 	// it must not be used again.
 	Into []byte
 	// Notes takes the request's notifications, as Notification decoded them, in order
 	// and all of them before Do returns. A full channel stops the connection.
 	Notes chan<- any
-	// Started, when not nil, is told the request's id before it is sent.
-	Started func(id uint64)
+	// Sent, when not nil, is told the request's id once the request is written.
+	Sent func(id uint64)
 }
 
 // A Response is a request's outcome.
 type Response struct {
+	ID     uint64 // of the request, after an error too; 0 when there was none
 	Result json.RawMessage
 	Raw    []byte // nil when it had none
 }
@@ -82,8 +85,9 @@ type Client struct {
 	raw  atomic.Bool
 	bg   sync.WaitGroup
 
-	r  *reader // r and in belong to whoever holds reading
-	in inbound
+	r   *reader // r, in and set belong to whoever holds reading
+	in  inbound
+	set time.Time // the read deadline on conn
 
 	failed chan struct{} // closed with err set
 
@@ -100,6 +104,7 @@ type Client struct {
 type call struct {
 	id       uint64
 	spec     Call
+	deadline time.Time
 	wake     chan struct{} // the answer is here, or it is this call's turn to read
 	gone     chan struct{} // closed when nobody waits any more; for calls with Notes
 	waiting  bool          // it may be given the reading
@@ -188,7 +193,8 @@ func (c *Client) lose(cause error) error {
 }
 
 // Do performs one request. When ctx ends, Do returns its error at once and a late answer
-// is dropped; the other end is not told (see Post). An error response is an *Error.
+// is dropped; the other end is not told (see Post). An error response is an *Error. Before
+// a connection without deadlines stands a pipe, so that this holds there too.
 func (c *Client) Do(ctx context.Context, spec Call) (Response, error) {
 	if err := ctx.Err(); err != nil {
 		return Response{}, err
@@ -200,20 +206,35 @@ func (c *Client) Do(ctx context.Context, spec Call) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	if spec.Started != nil {
-		spec.Started(cl.id)
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, c.interrupt)()
 	}
-	if err := c.transmit(ctx, cl.id, spec); err != nil {
+	if err := c.transmit(ctx, cl.deadline, cl.id, spec); err != nil {
 		c.abandon(cl)
-		return Response{}, err
+		return Response{ID: cl.id}, err
 	}
-	return c.await(ctx, cl)
+	if spec.Sent != nil {
+		spec.Sent(cl.id)
+	}
+	res, err := c.await(ctx, cl)
+	res.ID = cl.id
+	return res, err
+}
+
+// interrupt ends a read and a write under way, so that their callers look whether their
+// own time has come. It may come late: others who are interrupted go on.
+func (c *Client) interrupt() {
+	_ = c.dl.SetReadDeadline(past)
+	c.w.interrupt()
 }
 
 func (c *Client) register(spec Call) (*call, error) {
 	cl := &call{spec: spec, wake: make(chan struct{}, 1)}
 	if spec.Notes != nil {
 		cl.gone = make(chan struct{})
+	}
+	if spec.Timeout > 0 {
+		cl.deadline = time.Now().Add(spec.Timeout)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,12 +248,15 @@ func (c *Client) register(spec Call) (*call, error) {
 }
 
 // transmit encodes and sends a request.
-func (c *Client) transmit(ctx context.Context, id uint64, spec Call) error {
+func (c *Client) transmit(ctx context.Context, deadline time.Time, id uint64, spec Call) error {
 	enc := c.enc.get()
 	defer c.enc.put(enc)
 	head, err := enc.request(&id, spec.Method, spec.Params, spec.Raw)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrEncode, err)
+	}
+	if _, given := spec.Params.(json.RawMessage); !given && altered(head) {
+		return fmt.Errorf("%w: a string is not UTF-8", ErrEncode)
 	}
 	if n, limit := max(len(head)-1, len(spec.Raw)), c.send.Load(); int64(n) > limit {
 		return fmt.Errorf("%w: %w", ErrEncode, errTooLarge("a request", n, limit))
@@ -240,14 +264,11 @@ func (c *Client) transmit(ctx context.Context, id uint64, spec Call) error {
 	if c.opts.Logger.Enabled(ctx, LevelTrace) {
 		c.opts.Logger.Log(ctx, LevelTrace, "rpc request body", "id", id, "body", string(head[:len(head)-1]))
 	}
-	err = c.w.write(ctx, head, spec.Raw, wait)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return err
+	err = c.w.write(ctx, deadline, head, spec.Raw, wait)
+	if err != nil && !errors.Is(err, errEnded) {
+		err = c.lose(fmt.Errorf("write: %w", err))
 	}
-	return c.lose(fmt.Errorf("write: %w", err))
+	return err
 }
 
 // Post sends a request that nobody waits for and whose answer is dropped. It never
@@ -279,7 +300,7 @@ func (c *Client) postAll() {
 		id := c.nextID
 		c.nextID++
 		c.mu.Unlock()
-		if err := c.transmit(context.Background(), id, spec); err != nil {
+		if err := c.transmit(context.Background(), time.Time{}, id, spec); err != nil {
 			c.opts.Logger.Debug("rpc request not sent", "method", spec.Method, "error", err)
 		}
 	}

@@ -37,13 +37,7 @@ func (c *Client) await(ctx context.Context, cl *call) (Response, error) {
 		if lead {
 			err = c.read(ctx, cl)
 		} else {
-			select {
-			case <-cl.wake:
-			case <-ctx.Done():
-				err = ctx.Err()
-			case <-c.failed:
-				err = c.Err()
-			}
+			err = c.follow(ctx, cl)
 		}
 		c.mu.Lock()
 		if cl.answered {
@@ -58,6 +52,21 @@ func (c *Client) await(ctx context.Context, cl *call) (Response, error) {
 			return Response{}, err
 		}
 	}
+}
+
+// follow waits for a call's answer, or its turn to read.
+func (c *Client) follow(ctx context.Context, cl *call) error {
+	timeout, stop := until(cl.deadline)
+	defer stop()
+	select {
+	case <-cl.wake:
+		return nil
+	case <-timeout:
+	case <-ctx.Done():
+	case <-c.failed:
+		return c.Err()
+	}
+	return ended(ctx, cl.deadline)
 }
 
 // abandon forgets a call that nobody waits for any more.
@@ -87,21 +96,29 @@ func (c *Client) passLocked(cl *call) {
 	}
 }
 
-// read reads frames until cl is answered, ctx ends, or the connection does.
+// read reads frames until cl is answered, its time is over, or the connection ends.
 func (c *Client) read(ctx context.Context, cl *call) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.dl.SetReadDeadline(past) })
-	defer stop()       // a deadline that is set late is cleared by the next reader that meets it
+	if cl.deadline.After(c.set) {
+		c.set = cl.deadline.Add(deadlineSlack)
+		_ = c.dl.SetReadDeadline(c.set)
+		if ctx.Err() != nil { // whose interrupt that may have undone
+			return ended(ctx, cl.deadline)
+		}
+	}
 	for !cl.answered { // only a reader sets it
 		err := c.frame()
 		switch {
 		case err == nil:
-			if err := c.deliver(ctx); err != nil {
+			if err := c.deliver(ctx, cl.deadline); err != nil {
 				return err
 			}
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			_ = c.dl.SetReadDeadline(time.Time{})
-			if ctx.Err() != nil {
-				return ctx.Err()
+			// Whose? Set this call's afresh, then look whether its time is over: an
+			// interrupt that comes between the two is not lost.
+			c.set = cl.deadline
+			_ = c.dl.SetReadDeadline(c.set)
+			if err := ended(ctx, cl.deadline); err != nil {
+				return err
 			}
 		case errors.Is(err, errTooLong):
 			return c.lose(fmt.Errorf("%w: %w", ErrMalformed, err))
@@ -171,14 +188,14 @@ func (c *Client) prepare(in *inbound) error {
 }
 
 // deliver gives the frame in c.in to the call it is for.
-func (c *Client) deliver(ctx context.Context) error {
+func (c *Client) deliver(ctx context.Context, deadline time.Time) error {
 	in := &c.in
 	if c.opts.Logger.Enabled(ctx, LevelTrace) && !in.decoded {
 		c.opts.Logger.Log(ctx, LevelTrace, "rpc response body", "id", in.e.id, "body", string(in.line))
 	}
 	var err error
 	if in.e.seen&memberMethod != 0 {
-		err = c.deliverNote(ctx, in)
+		err = c.deliverNote(ctx, deadline, in)
 	} else {
 		err = c.deliverAnswer(ctx, in)
 	}
@@ -188,8 +205,9 @@ func (c *Client) deliver(ctx context.Context) error {
 	return err
 }
 
-// deliverNote hands a notification to its call, waiting until that takes it.
-func (c *Client) deliverNote(ctx context.Context, in *inbound) error {
+// deliverNote hands a notification to its call, waiting until that takes it. The reader's
+// own ctx and deadline end the wait; the next reader goes on with it.
+func (c *Client) deliverNote(ctx context.Context, deadline time.Time, in *inbound) error {
 	if !in.decoded {
 		if c.opts.Notification == nil {
 			return nil
@@ -212,11 +230,15 @@ func (c *Client) deliverNote(ctx context.Context, in *inbound) error {
 		c.opts.Logger.DebugContext(ctx, "notification dropped", "id", in.to, "error", "no such request")
 		return nil
 	}
+	timeout, stop := until(deadline)
+	defer stop()
 	select {
 	case cl.spec.Notes <- in.note:
 	case <-cl.gone:
+	case <-timeout:
+		return ended(ctx, deadline)
 	case <-ctx.Done():
-		return ctx.Err()
+		return ended(ctx, deadline)
 	case <-c.failed:
 		return c.Err()
 	}

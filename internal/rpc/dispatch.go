@@ -131,8 +131,7 @@ func (s *server) perform(ctx context.Context, req *Request, c class) error {
 	s.mu.Lock()
 	delete(s.flight, req.ID)
 	s.mu.Unlock()
-	// An answer is sent even if its request was canceled.
-	return s.w.write(context.WithoutCancel(ctx), head, raw, c)
+	return s.w.write(ctx, time.Time{}, head, raw, c)
 }
 
 // answer calls the handler and builds the response. A panic in either is an internal
@@ -223,7 +222,8 @@ func (s *server) Notify(ctx context.Context, method string, params any, raw []by
 		return errTooLarge("a notification", n, s.opts.MaxFrame)
 	}
 	s.w.unlimited()
-	return s.w.write(ctx, head, raw, wait)
+	defer context.AfterFunc(ctx, s.w.interrupt)()
+	return s.w.write(ctx, time.Time{}, head, raw, wait)
 }
 
 // Cancel implements Peer.

@@ -48,6 +48,40 @@ func (e *encoder) uint(n uint64) {
 	e.buf.Write(strconv.AppendUint(e.buf.AvailableBuffer(), n, 10))
 }
 
+// name appends a string, which is a plain word as a rule.
+func (e *encoder) name(s string) error {
+	for _, c := range []byte(s) {
+		if c != '_' && (c < 'a' || c > 'z') {
+			return e.value(s)
+		}
+	}
+	e.buf.WriteByte('"')
+	e.buf.WriteString(s)
+	e.buf.WriteByte('"')
+	return nil
+}
+
+// altered reports whether encoding/json replaced bytes that are not UTF-8: it writes the
+// escape for them, and the character itself where that was meant. A path or a command
+// that changed on its way must not be sent.
+func altered(line []byte) bool {
+	const mark = `\ufffd`
+	for {
+		i := bytes.Index(line, []byte(mark))
+		if i < 0 {
+			return false
+		}
+		slashes := 0
+		for slashes < i && line[i-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return true
+		}
+		line = line[i+len(mark):]
+	}
+}
+
 // end closes the frame, announcing a payload when raw is not nil.
 func (e *encoder) end(raw []byte) []byte {
 	if raw != nil {
@@ -67,7 +101,7 @@ func (e *encoder) request(id *uint64, method string, params any, raw []byte) ([]
 		e.buf.WriteByte(',')
 	}
 	e.buf.WriteString(`"method":`)
-	if err := e.value(method); err != nil {
+	if err := e.name(method); err != nil {
 		return nil, err
 	}
 	if params != nil {

@@ -188,7 +188,7 @@ func (s *server) connect(ctx context.Context, line []byte) error {
 	port, ok := bytes.CutPrefix(line, []byte("CONNECT "))
 	if ok && len(port) > 0 {
 		if n, st := scanUint(port); st == valid && n < 1<<32 {
-			return s.w.write(ctx, fmt.Appendf(nil, "OK %d\n", n), nil, wait)
+			return s.w.write(ctx, time.Time{}, fmt.Appendf(nil, "OK %d\n", n), nil, answer)
 		}
 	}
 	return s.fatal(ctx, nil, Errorf(CodeInvalidRequest, "malformed CONNECT: want CONNECT <port>"))
@@ -196,7 +196,7 @@ func (s *server) connect(ctx context.Context, line []byte) error {
 
 // fatal reports an error after which the frames cannot be told apart any more.
 func (s *server) fatal(ctx context.Context, id *uint64, cause *Error) error {
-	if err := s.fail(ctx, id, cause, wait); err != nil {
+	if err := s.fail(ctx, id, cause, answer); err != nil {
 		return err
 	}
 	return cause
@@ -293,5 +293,5 @@ func (s *server) check(e *envelope) *Error {
 func (s *server) fail(ctx context.Context, id *uint64, cause *Error, c class) error {
 	enc := s.enc.get()
 	defer s.enc.put(enc)
-	return s.w.write(ctx, enc.failure(id, cause), nil, c)
+	return s.w.write(ctx, time.Time{}, enc.failure(id, cause), nil, c)
 }

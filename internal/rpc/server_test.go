@@ -35,7 +35,11 @@ func (m methods) Handle(ctx context.Context, peer rpc.Peer, req *rpc.Request) (a
 func standard() methods {
 	type object = map[string]any
 	return methods{
-		"ping": func(context.Context, rpc.Peer, *rpc.Request) (any, error) { return object{"pong": true}, nil },
+		"ping": func(context.Context, rpc.Peer, *rpc.Request) (any, error) {
+			return struct {
+				Pong bool `json:"pong"`
+			}{true}, nil
+		},
 		"echo": func(_ context.Context, _ rpc.Peer, req *rpc.Request) (any, error) {
 			return rpc.Reply{Result: object{"params": req.Params}, Raw: req.Raw}, nil
 		},

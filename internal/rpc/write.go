@@ -22,6 +22,10 @@ const (
 // past is a deadline that ends a read or write under way.
 var past = time.Unix(1, 0)
 
+// deadlineSlack is how much later than asked a deadline may be set, so that it need not
+// be set for every frame.
+const deadlineSlack = time.Second
+
 // errStalled is a peer that takes nothing.
 var errStalled = errors.New("the other end takes nothing")
 
@@ -39,7 +43,7 @@ type writer struct {
 	dl    deadliner     // nil when the connection has no deadlines
 	stall time.Duration // 0: no limit
 	close func()        // ends the connection: nothing more can be written
-	timer *time.Timer   // runs while the holder writes; made by the first
+	set   time.Time     // the deadline on conn; the holder's
 
 	mu       sync.Mutex
 	pending  []byte // frames accepted, to be written before any later one
@@ -67,10 +71,14 @@ const (
 )
 
 // write sends one frame: head, which ends in a newline, and the payload raw behind it.
-// Neither is kept. When ctx ends first and nothing of the frame was sent, the frame is
-// dropped; a frame that was begun is left for the next writer to finish, so that the stream
-// stays whole.
-func (w *writer) write(ctx context.Context, head, raw []byte, c class) error {
+// Neither is kept. When ctx or the deadline (zero: none) ends first and nothing of the
+// frame was sent, the frame is dropped; a frame that was begun is left for the next writer
+// to finish, so that the stream stays whole. An end of ctx is noticed during a write only
+// if the caller sees to it that interrupt is called. Only wait heeds either.
+func (w *writer) write(ctx context.Context, deadline time.Time, head, raw []byte, c class) error {
+	if c != wait {
+		ctx, deadline = context.Background(), time.Time{}
+	}
 	w.mu.Lock()
 	if w.err != nil {
 		defer w.mu.Unlock()
@@ -82,14 +90,14 @@ func (w *writer) write(ctx context.Context, head, raw []byte, c class) error {
 		w.mu.Unlock()
 		return nil
 	}
-	if err := w.acquireLocked(ctx); err != nil {
+	if err := w.acquireLocked(ctx, deadline); err != nil {
 		w.mu.Unlock()
 		return err
 	}
 	first := w.takeLocked()
 	w.mu.Unlock()
 
-	rest, err := w.send(ctx, first, head, raw)
+	rest, err := w.send(ctx, deadline, first, head, raw)
 	return w.release(rest, err, first)
 }
 
@@ -108,30 +116,37 @@ func (w *writer) flush() error {
 
 // drain sends frames that no caller waits for: only the connection's end stops it.
 func (w *writer) drain(frames []byte) error {
-	_, err := w.send(context.Background(), frames, nil, nil)
+	_, err := w.send(context.Background(), time.Time{}, frames, nil, nil)
 	return err
 }
 
 // acquireLocked makes the caller the holder, in turn. It unlocks mu while it waits.
-func (w *writer) acquireLocked(ctx context.Context) error {
+func (w *writer) acquireLocked(ctx context.Context, deadline time.Time) error {
 	if !w.busy {
 		w.busy = true
 		return nil
 	}
+	timeout, stop := until(deadline)
+	defer stop()
 	turn := make(chan struct{})
 	w.waiters = append(w.waiters, turn)
 	w.mu.Unlock()
 	select {
 	case <-turn:
 		w.mu.Lock()
-	case <-ctx.Done():
-		w.mu.Lock()
-		if i := slices.Index(w.waiters, turn); i >= 0 {
-			w.waiters = slices.Delete(w.waiters, i, i+1)
-			return ctx.Err()
+		if w.err != nil {
+			w.passLocked()
 		}
-		// The turn was given at the same moment: use it, the write will notice ctx.
+		return w.err
+	case <-ctx.Done():
+	case <-timeout:
 	}
+	w.mu.Lock()
+	if i := slices.Index(w.waiters, turn); i >= 0 {
+		w.waiters = slices.Delete(w.waiters, i, i+1)
+		return ended(ctx, deadline)
+	}
+	// The turn was given at the same moment: use it, the write will notice the end.
 	if w.err != nil {
 		w.passLocked()
 		return w.err
@@ -163,8 +178,7 @@ func (w *writer) release(rest []byte, err error, spare []byte) error {
 	if len(rest) > 0 {
 		w.pending = append(rest, w.pending...)
 	}
-	ctxEnded := err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
-	if err != nil && !ctxEnded {
+	if err != nil && !errors.Is(err, errEnded) {
 		w.failLocked(err)
 	}
 	for err == nil && w.err == nil && len(w.pending) > 0 && len(w.waiters) == 0 {
@@ -212,20 +226,18 @@ func (w *writer) unlimited() {
 	w.mu.Unlock()
 }
 
-// limit is the stall limit that holds now.
-func (w *writer) limit() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.streamed {
-		return 0
+// interrupt ends a write under way whose context has ended. It may come late: a write
+// that meets a deadline which is not its own goes on.
+func (w *writer) interrupt() {
+	if w.dl != nil {
+		_ = w.dl.SetWriteDeadline(past)
 	}
-	return w.stall
 }
 
 // send writes first, head and raw, as the holder; first's memory is the holder's to use.
-// When ctx ends it, err is ctx's and rest is a copy of what has to follow to complete the
-// frame that was begun.
-func (w *writer) send(ctx context.Context, first, head, raw []byte) (rest []byte, err error) {
+// When ctx or the deadline ends it, err is an errEnded and rest is a copy of what has to
+// follow to complete the frame that was begun.
+func (w *writer) send(ctx context.Context, deadline time.Time, first, head, raw []byte) (rest []byte, err error) {
 	begun := len(first) // bytes that are not the caller's own frame
 	if small := len(raw) > 0 && len(raw) <= writeJoin; begun > 0 || small {
 		head = append(first, head...)
@@ -233,33 +245,27 @@ func (w *writer) send(ctx context.Context, first, head, raw []byte) (rest []byte
 			head, raw = append(head, raw...), nil
 		}
 	}
-	sent, err := w.sendAll(ctx, head, raw)
+	sent, err := w.sendAll(ctx, deadline, head, raw)
 	switch {
-	case err == nil:
-		return nil, nil
-	case ctx.Err() == nil || !errors.Is(err, os.ErrDeadlineExceeded):
+	case !errors.Is(err, errEnded):
 		return nil, err
 	case sent <= begun:
-		return slices.Clone(head[sent:begun]), ctx.Err()
+		return slices.Clone(head[sent:begun]), err
 	case sent < len(head):
-		return slices.Concat(head[sent:], raw), ctx.Err()
+		return slices.Concat(head[sent:], raw), err
 	default:
-		return slices.Clone(raw[sent-len(head):]), ctx.Err()
+		return slices.Clone(raw[sent-len(head):]), err
 	}
 }
 
 // sendAll writes both parts in pieces, each of which the stall limit bounds, and returns
 // how many bytes went out.
-func (w *writer) sendAll(ctx context.Context, head, raw []byte) (sent int, err error) {
-	if w.dl != nil && ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() { _ = w.dl.SetWriteDeadline(past) })
-		defer stop() // a deadline that is set late is cleared by the next write that meets it
-	}
+func (w *writer) sendAll(ctx context.Context, deadline time.Time, head, raw []byte) (sent int, err error) {
 	for len(head) > 0 || len(raw) > 0 {
 		h := head[:min(len(head), writePiece)]
 		r := raw[:min(len(raw), writePiece-len(h))]
 		head, raw = head[len(h):], raw[len(r):]
-		n, err := w.piece(ctx, h, r)
+		n, err := w.piece(ctx, deadline, h, r)
 		sent += n
 		if err != nil {
 			return sent, err
@@ -268,40 +274,76 @@ func (w *writer) sendAll(ctx context.Context, head, raw []byte) (sent int, err e
 	return sent, nil
 }
 
-// piece writes head and raw within the stall limit.
-func (w *writer) piece(ctx context.Context, head, raw []byte) (sent int, err error) {
-	if limit := w.limit(); limit > 0 {
-		if w.timer == nil {
-			w.timer = time.AfterFunc(limit, func() { w.fail(errStalled) })
-		} else {
-			w.timer.Reset(limit)
-		}
-		defer w.timer.Stop()
+// piece writes head and raw.
+func (w *writer) piece(ctx context.Context, deadline time.Time, head, raw []byte) (sent int, err error) {
+	stalled := w.stallsAt()
+	disarm := w.arm(deadline, stalled)
+	defer disarm()
+	if ctx.Err() != nil { // arm may have undone its interrupt
+		return 0, ended(ctx, deadline)
 	}
 	for {
-		var n int
-		switch {
-		case len(raw) == 0:
-			n, err = w.conn.Write(head)
-			head = head[n:]
-		case len(head) == 0:
-			n, err = w.conn.Write(raw)
-			raw = raw[n:]
-		default:
-			var both int64
-			both, err = (&net.Buffers{head, raw}).WriteTo(w.conn)
-			n = int(both)
-			h := min(n, len(head))
-			head, raw = head[h:], raw[n-h:]
-		}
+		n, err := w.once(head, raw)
 		sent += n
-		if err == nil || w.dl == nil || !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
+		h := min(n, len(head))
+		head, raw = head[h:], raw[n-h:]
+		switch {
+		case err == nil:
+			return sent, nil
+		case w.dl == nil || !errors.Is(err, os.ErrDeadlineExceeded):
 			return sent, err
+		case !stalled.IsZero() && !time.Now().Before(stalled):
+			return sent, errStalled
 		}
-		// An earlier write's context set this deadline. This one's may have ended since.
+		// Whose deadline was it? Not this write's, unless ended says so; set afresh, and
+		// look once more for an interrupt that came between.
 		_ = w.dl.SetWriteDeadline(time.Time{})
-		if ctx.Err() != nil {
+		w.set = time.Time{}
+		if err := ended(ctx, deadline); err != nil {
 			return sent, err
 		}
+		w.arm(deadline, stalled)
 	}
+}
+
+// once makes one write.
+func (w *writer) once(head, raw []byte) (int, error) {
+	switch {
+	case len(raw) == 0:
+		return w.conn.Write(head)
+	case len(head) == 0:
+		return w.conn.Write(raw)
+	}
+	n, err := (&net.Buffers{head, raw}).WriteTo(w.conn)
+	return int(n), err
+}
+
+// stallsAt is when the stall limit ends a write that begins now; zero is never.
+func (w *writer) stallsAt() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.streamed || w.stall <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(w.stall)
+}
+
+// arm sees to it that a write ends at the earlier of two times, or a little later; zero
+// is never. A deadline that is left from an earlier write and comes too soon costs that
+// write one more turn, no more.
+func (w *writer) arm(a, b time.Time) (disarm func()) {
+	at := a
+	if at.IsZero() || !b.IsZero() && b.Before(at) {
+		at = b
+	}
+	switch {
+	case at.IsZero():
+	case w.dl == nil:
+		t := time.AfterFunc(time.Until(at), func() { w.fail(errStalled) })
+		return func() { t.Stop() }
+	case w.set.Before(at) || w.set.After(at.Add(deadlineSlack)):
+		w.set = at.Add(deadlineSlack)
+		_ = w.dl.SetWriteDeadline(w.set)
+	}
+	return func() {}
 }
