@@ -1,0 +1,181 @@
+package guest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"airlock/agent"
+	"airlock/internal/rpc"
+)
+
+const (
+	defaultMaxCommands = 64
+	maxInFlight        = 256       // requests of one connection at the same time
+	chunkSize          = 32 << 10  // bytes read from a command's output at a time
+	readBudget         = 128 << 20 // bytes of file content being read, over all connections
+)
+
+// An Agent serves the guest protocol to any number of connections. It is safe for
+// concurrent use.
+type Agent struct {
+	maxFrame int64
+	version  string
+	log      *slog.Logger
+
+	reaper  *reaper
+	slots   chan struct{} // one for each command that runs
+	budget  *budget       // memory of whole-file reads
+	chunks  sync.Pool     // of *[chunkSize]byte
+	left    *leftovers    // output pipes that outlived their command
+	cgroups *cgroups
+
+	mu       sync.Mutex
+	closed   bool
+	serving  sync.WaitGroup
+	stops    map[uint64]context.CancelFunc // of the connections being served
+	lastConn uint64
+}
+
+// New returns an Agent that serves nothing yet. It fails only where the machine lacks
+// what every command needs.
+func New(opts *Options) (*Agent, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.MaxFrame <= 0 {
+		o.MaxFrame = agent.DefaultMaxFrame
+	}
+	if o.MaxCommands <= 0 {
+		o.MaxCommands = defaultMaxCommands
+	}
+	log := opts.logger()
+	a := &Agent{
+		maxFrame: o.MaxFrame,
+		version:  opts.version(),
+		log:      log,
+		reaper:   newReaper(o.ReapOrphans),
+		slots:    make(chan struct{}, o.MaxCommands),
+		budget:   newBudget(readBudget),
+		left:     newLeftovers(),
+		cgroups:  newCgroups(log),
+		stops:    map[uint64]context.CancelFunc{},
+	}
+	a.chunks.New = func() any { return new([chunkSize]byte) }
+	return a, nil
+}
+
+// Serve speaks to one client until it goes away, ctx ends or the Agent is closed, and
+// closes conn. Before it returns, every command that the connection started and that
+// still ran has been ended. What such a command left behind in the background on a
+// normal end goes on.
+func (a *Agent) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		conn.Close()
+		return os.ErrClosed
+	}
+	a.lastConn++
+	id := a.lastConn
+	a.stops[id] = cancel
+	a.serving.Add(1)
+	a.mu.Unlock()
+
+	a.reaper.acquire()
+	defer func() {
+		a.reaper.release()
+		a.mu.Lock()
+		delete(a.stops, id)
+		a.mu.Unlock()
+		a.serving.Done()
+	}()
+	return rpc.Serve(ctx, conn, newSession(a), &rpc.ServerOptions{
+		MaxFrame:    a.maxFrame,
+		MaxInFlight: maxInFlight,
+		Inline:      inline,
+		Control:     control,
+		Logger:      a.log,
+	})
+}
+
+// Close ends all connections and waits for them. It lets go of the output of commands
+// that run on in the background, and removes the control groups that are empty by now.
+// It may be called twice.
+func (a *Agent) Close() error {
+	a.mu.Lock()
+	a.closed = true
+	for _, stop := range a.stops {
+		stop()
+	}
+	a.mu.Unlock()
+	a.serving.Wait()
+	a.left.close()
+	a.cgroups.sweep()
+	return nil
+}
+
+// capabilities are what hello announces.
+func capabilities() []string {
+	return []string{
+		agent.CapExec, agent.CapStream, agent.CapInput, agent.CapTTY,
+		agent.CapCancel, agent.CapFiles, agent.CapRaw,
+	}
+}
+
+// inline names the methods that answer at once, so that they need no goroutine.
+func inline(method string) bool {
+	return method == agent.MethodPing || method == agent.MethodHello || method == agent.MethodCancel
+}
+
+// control names the methods that steer a request that runs.
+func control(method string) bool {
+	return method == agent.MethodInput || method == agent.MethodResize || method == agent.MethodSignal
+}
+
+// A budget is a weighted semaphore: a bound on memory that requests share.
+type budget struct {
+	size int64
+
+	mu      sync.Mutex
+	used    int64
+	changed chan struct{} // closed and replaced when memory comes back
+}
+
+func newBudget(size int64) *budget {
+	return &budget{size: size, changed: make(chan struct{})}
+}
+
+// acquire takes n, or all there is where n is more, and waits until that is free. It
+// returns what release must be given back.
+func (b *budget) acquire(ctx context.Context, n int64) (int64, error) {
+	n = min(n, b.size)
+	for {
+		b.mu.Lock()
+		if b.used+n <= b.size {
+			b.used += n
+			b.mu.Unlock()
+			return n, nil
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+func (b *budget) release(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	close(b.changed)
+	b.changed = make(chan struct{})
+}

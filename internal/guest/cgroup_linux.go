@@ -1,0 +1,239 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	cgroupRoot     = "/sys/fs/cgroup"
+	removeTries    = 6 // of a control group whose last process is just going
+	removeFirst    = time.Millisecond
+	cgroupV2Magic  = unix.CGROUP2_SUPER_MAGIC
+	maxKeptCgroups = 1024
+)
+
+// cgroups make a control group for each command that has a limit of processes. A
+// command that cannot be limited is not started: there is no fallback.
+//
+// Version 2 (the unified hierarchy) starts the child inside its group. Version 1, which
+// gVisor also has, knows no such start. But there a thread can be moved by itself, and a
+// child is born where the thread is that forks: so the thread goes in, forks, and goes
+// back. The child is never outside its group, and no helper program is needed.
+type cgroups struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	next int
+	busy []*cgroup // could not be removed yet: background children are in them
+}
+
+// A cgroup is one command's. A nil cgroup is no limit.
+type cgroup struct {
+	dir  string
+	home string // version 1: the folder of the agent's own group
+	max  int64
+}
+
+func newCgroups(log *slog.Logger) *cgroups { return &cgroups{log: log} }
+
+// create makes a group for at most limit processes.
+func (c *cgroups) create(limit int64) (*cgroup, error) {
+	c.sweep()
+	home, v2, err := pidsHome()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.next++
+	name := fmt.Sprintf("airlock-%d-%d", os.Getpid(), c.next)
+	full := len(c.busy) >= maxKeptCgroups
+	c.mu.Unlock()
+	if full {
+		return nil, fmt.Errorf("%d control groups are still in use by background processes", maxKeptCgroups)
+	}
+	g := &cgroup{dir: filepath.Join(home, name), max: limit}
+	if v2 {
+		// Fails where the group holds processes and is not the root: then pids.max is
+		// missing below, and that error says what matters.
+		_ = os.WriteFile(filepath.Join(home, "cgroup.subtree_control"), []byte("+pids"), 0)
+	} else {
+		g.home = home
+	}
+	if err := os.Mkdir(g.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make a control group for the limit: %w", err)
+	}
+	if !v2 {
+		limit++ // the thread that forks counts while it is inside
+	}
+	if err := g.limit(limit); err != nil {
+		os.Remove(g.dir)
+		return nil, fmt.Errorf("set the limit: %w", err)
+	}
+	return g, nil
+}
+
+// pidsHome is the folder of the control group that this process is in, in the
+// hierarchy that limits processes.
+func pidsHome() (dir string, v2 bool, err error) {
+	base, v2 := filepath.Join(cgroupRoot, "pids"), false
+	var fs unix.Statfs_t
+	if err := unix.Statfs(cgroupRoot, &fs); err == nil && fs.Type == cgroupV2Magic {
+		base, v2 = cgroupRoot, true
+	} else if _, err := os.Stat(filepath.Join(base, "tasks")); err != nil {
+		return "", false, fmt.Errorf("no control groups that limit processes: %s is not version 2 and %s is not version 1", cgroupRoot, base)
+	}
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", false, err
+	}
+	// In a container the path may be the host's and not exist below the mount: the
+	// mount's own root is the place then.
+	dir = filepath.Join(base, ownGroup(string(data), v2))
+	if _, err := os.Stat(dir); err != nil {
+		dir = base
+	}
+	return dir, v2, nil
+}
+
+// ownGroup finds the path of this process's group in /proc/self/cgroup: lines of
+// hierarchy, controllers and path, with "0::PATH" for version 2.
+func ownGroup(table string, v2 bool) string {
+	for line := range strings.Lines(table) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		if v2 && fields[1] == "" || !v2 && hasController(fields[1], "pids") {
+			return filepath.Clean("/" + fields[2])
+		}
+	}
+	return "/"
+}
+
+func hasController(list, name string) bool {
+	for have := range strings.SplitSeq(list, ",") {
+		if have == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *cgroup) limit(n int64) error {
+	return os.WriteFile(filepath.Join(g.dir, "pids.max"), strconv.AppendInt(nil, n, 10), 0)
+}
+
+// enter calls start, which forks with sys, so that the child is born in the group.
+func (g *cgroup) enter(sys *syscall.SysProcAttr, start func() error) error {
+	switch {
+	case g == nil:
+		return start()
+	case g.home == "":
+		dir, err := os.Open(g.dir)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
+		return start()
+	}
+	runtime.LockOSThread()
+	if err := moveThread(g.dir); err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("enter the control group: %w", err)
+	}
+	err := start()
+	if back := moveThread(g.home); back != nil {
+		// The thread stays locked, and so ends with this goroutine instead of running
+		// others inside the group.
+		return errors.Join(err, fmt.Errorf("leave the control group: %w", back))
+	}
+	runtime.UnlockOSThread()
+	return errors.Join(err, g.limit(g.max))
+}
+
+// moveThread puts the calling thread into the version 1 group in dir.
+func moveThread(dir string) error {
+	fd, err := unix.Open(filepath.Join(dir, "tasks"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, strconv.AppendInt(nil, int64(unix.Gettid()), 10))
+	return err
+}
+
+// kill ends every process in the group, wherever it moved its session.
+func (g *cgroup) kill() {
+	if g == nil {
+		return
+	}
+	for range walkRounds {
+		data, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+		if err != nil || len(data) == 0 {
+			return
+		}
+		for field := range strings.FieldsSeq(string(data)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 1 && pid != os.Getpid() {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+		time.Sleep(killPoll)
+	}
+}
+
+// remove removes g. Where processes are in it still it is tried again later, with
+// every new group and at the end.
+func (c *cgroups) remove(g *cgroup) {
+	if g == nil {
+		return
+	}
+	wait := removeFirst
+	for range removeTries {
+		if gone(g.dir) {
+			return
+		}
+		data, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+		if err == nil && len(data) > 0 {
+			break // somebody lives there
+		}
+		time.Sleep(wait)
+		wait *= 2
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy = append(c.busy, g)
+}
+
+// sweep removes the groups that are empty by now.
+func (c *cgroups) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var still []*cgroup
+	for _, g := range c.busy {
+		if !gone(g.dir) {
+			still = append(still, g)
+		}
+	}
+	c.busy = still
+	if len(still) > 0 {
+		c.log.Debug("control groups are still in use", "groups", len(still))
+	}
+}
+
+func gone(dir string) bool {
+	err := unix.Rmdir(dir)
+	return err == nil || err == unix.ENOENT
+}

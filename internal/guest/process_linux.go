@@ -1,0 +1,283 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"airlock/agent"
+)
+
+// Why a program was not started, as agent.ExecResult.NotStarted says it.
+const (
+	notFound      = "not_found"
+	notExecutable = "not_executable"
+	failed        = "failed"
+)
+
+// A startError is why a program was not started.
+type startError struct {
+	kind string
+	err  error
+}
+
+func (e *startError) Error() string { return e.err.Error() }
+func (e *startError) Unwrap() error { return e.err }
+
+func notStarted(kind, format string, args ...any) *startError {
+	return &startError{kind: kind, err: fmt.Errorf(format, args...)}
+}
+
+const (
+	killGrace  = 500 * time.Millisecond // between the polite signal and SIGKILL
+	killPoll   = 5 * time.Millisecond
+	killLimit  = 5 * time.Second // after SIGKILL; a process may hang in the kernel
+	walkRounds = 5               // walks of /proc for what a session still holds
+)
+
+// A program is one process to be started, with everything looked up.
+type program struct {
+	argv     []string
+	env      []string
+	path     string // PATH for the look-up of argv[0]
+	dir      string // "": the agent's
+	cred     *syscall.Credential
+	uid      int
+	code     string // the process finds it behind descriptor 3, unless it is ""
+	stdin    string
+	input    bool
+	tty      *agent.TTY
+	maxProcs int64
+	helper   bool // it prepares the call's program: input and signals are not for it
+}
+
+// A process is a program that runs.
+type process struct {
+	*child
+	a      *Agent
+	stdin  *stdin          // nil: /dev/null
+	fed    <-chan struct{} // closed when the request's own stdin was given; nil: there was none
+	master *os.File        // the agent's end of its terminal; nil: none
+	pumps  []*pump
+	group  *cgroup // nil: no limit of processes
+}
+
+// start starts p, with its output going to out and errs; a terminal's all goes to out.
+func (a *Agent) start(p *program, out, errs sink) (*process, error) {
+	file, err := lookPath(p)
+	if err != nil {
+		return nil, err
+	}
+	io, err := openStdio(p)
+	if err != nil {
+		return nil, notStarted(failed, "%w", err)
+	}
+	defer io.closeTheirs()
+	proc := &process{a: a, master: io.master, stdin: io.stdin}
+	if p.maxProcs > 0 {
+		if proc.group, err = a.cgroups.create(p.maxProcs); err != nil {
+			io.closeOurs()
+			return nil, notStarted(failed, "max_procs %d: %w", p.maxProcs, err)
+		}
+	}
+	attr := &syscall.ProcAttr{
+		Dir: p.dir, Env: p.env, Files: io.theirs,
+		Sys: &syscall.SysProcAttr{Setsid: true, Credential: p.cred},
+	}
+	if p.tty != nil {
+		attr.Sys.Setctty = true // of descriptor 0
+	}
+	err = proc.group.enter(attr.Sys, func() (err error) {
+		proc.child, err = a.reaper.start(file, p.argv, attr)
+		return err
+	})
+	if err != nil {
+		if proc.child != nil { // it runs, but not as it was asked to
+			a.reaper.signal(proc.child, unix.SIGKILL)
+			<-proc.done
+			err = notStarted(failed, "max_procs %d: %w", p.maxProcs, err)
+		}
+		io.closeOurs()
+		a.cgroups.remove(proc.group)
+		return nil, explainStart(p, file, err)
+	}
+	sinks := []sink{out, errs}
+	for i, f := range io.outputs {
+		proc.pumps = append(proc.pumps, a.pump(f, sinks[i]))
+	}
+	if p.stdin != "" {
+		proc.fed = proc.stdin.first(p.stdin)
+	}
+	return proc, nil
+}
+
+// lookPath finds the file that argv[0] means, as a shell does.
+func lookPath(p *program) (string, error) {
+	name := p.argv[0]
+	if filepath.Base(name) != name {
+		return name, nil // exec says what is wrong with it
+	}
+	var denied string
+	for _, dir := range filepath.SplitList(p.path) {
+		if dir == "" {
+			dir = "."
+		}
+		file := filepath.Join(dir, name)
+		seen := file
+		if !filepath.IsAbs(file) {
+			file = "." + string(filepath.Separator) + file
+			seen = filepath.Join(p.dir, file)
+		}
+		var st unix.Stat_t
+		if unix.Stat(seen, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue
+		}
+		if st.Mode&0o111 != 0 {
+			return file, nil
+		}
+		denied = seen
+	}
+	if denied != "" {
+		return "", notStarted(notExecutable, "%s: %s is not executable", name, denied)
+	}
+	return "", notStarted(notFound, "%s: not found in PATH (%s)", name, p.path)
+}
+
+// explainStart says what a start that failed was about. The kernel's answer does not
+// tell the folder from the program, so both are looked at.
+func explainStart(p *program, file string, err error) error {
+	if known := (*startError)(nil); errors.As(err, &known) {
+		return known
+	}
+	if p.dir != "" {
+		var st unix.Stat_t
+		if e := unix.Stat(p.dir, &st); e != nil {
+			return notStarted(failed, "cwd %s: %w", p.dir, e)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return notStarted(failed, "cwd %s: %w", p.dir, unix.ENOTDIR)
+		}
+	}
+	seen := file
+	if !filepath.IsAbs(file) {
+		seen = filepath.Join(p.dir, file)
+	}
+	var st unix.Stat_t
+	missing := unix.Stat(seen, &st) != nil
+	switch {
+	case errors.Is(err, unix.ENOENT) && missing, errors.Is(err, unix.ENOTDIR):
+		return notStarted(notFound, "%s: %w", file, err)
+	case errors.Is(err, unix.ENOENT):
+		return notStarted(notExecutable, "%s: the interpreter that it names does not exist", file)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOEXEC), errors.Is(err, unix.EISDIR):
+		return notStarted(notExecutable, "%s: %w", file, err)
+	}
+	return notStarted(failed, "%s: %w", file, err)
+}
+
+// end ends the command's process group and what else is in its session or its control
+// group: politely, then after a grace period for good. It returns when the command is
+// gone, or after killLimit.
+func (p *process) end() {
+	polite := unix.SIGTERM
+	if p.master != nil {
+		polite = unix.SIGHUP // what a terminal's end means; shells ignore SIGTERM there
+	}
+	p.a.reaper.signal(p.child, polite)
+	p.a.reaper.signal(p.child, unix.SIGCONT) // a stopped process takes no signal
+	for deadline := time.Now().Add(killGrace); time.Now().Before(deadline); {
+		select {
+		case <-p.done:
+			// The others of its group have the rest of the grace period.
+			if !p.a.reaper.signal(p.child, 0) {
+				deadline = time.Time{}
+				continue
+			}
+			time.Sleep(killPoll)
+		case <-time.After(killPoll):
+		}
+	}
+	p.a.reaper.signal(p.child, unix.SIGKILL)
+	if p.a.reaper.owns(p.child) {
+		killSession(p.pid)
+	}
+	p.group.kill()
+	select {
+	case <-p.done:
+	case <-time.After(killLimit):
+	}
+}
+
+// release lets go of everything that the command held, once it has ended: its output
+// is complete when release returns.
+func (p *process) release() {
+	if p.stdin != nil {
+		p.stdin.close()
+	}
+	for _, pump := range p.pumps {
+		pump.settle()
+	}
+	for _, pump := range p.pumps {
+		<-pump.done
+	}
+	if p.fed != nil {
+		<-p.fed
+	}
+	p.a.cgroups.remove(p.group)
+}
+
+// killSession ends every process whose session is sid, also those that left the
+// process group of the command.
+func killSession(sid int) {
+	for range walkRounds {
+		found := false
+		for _, pid := range processes() {
+			if stat, ok := readStat(pid); ok && stat.session == sid && stat.state != 'Z' {
+				found = true
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+		if !found {
+			return
+		}
+		time.Sleep(killPoll)
+	}
+}
+
+// processes lists the processes that this one can see.
+func processes() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 1 && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+type procStat struct {
+	state           byte
+	parent, session int
+}
+
+func readStat(pid int) (procStat, bool) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return procStat{}, false
+	}
+	return parseStat(string(data))
+}
