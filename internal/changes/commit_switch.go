@@ -234,7 +234,8 @@ func stayed(now, before *Node, withCTime bool) bool {
 	if before.Type == Dir {
 		return now.Type == Dir && now.Ino == before.Ino
 	}
-	return sameObject(now, before, withCTime)
+	// A rename of one name of a file changes the time of all of them.
+	return sameObject(now, before, withCTime && before.Nlink <= 1)
 }
 
 // settle moves what op i displaced to the backup folder.

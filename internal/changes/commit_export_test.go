@@ -1,0 +1,31 @@
+package changes
+
+import "os"
+
+// What the tests of commit and undo reach into.
+
+func (o *CommitOptions) OnStep(f func(string)) { o.step = f }
+
+func (o *UndoOptions) OnStep(f func(string)) { o.step = f }
+
+// HostLstat is Lstat below root, with or without openat2.
+func HostLstat(root string, p Path, walk bool) (*Node, error) {
+	h, err := openHost(root)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	setWalker(h, walk)
+	return h.Lstat(p)
+}
+
+// HostOpen is Open below root, with or without openat2.
+func HostOpen(root string, p Path, walk bool) (*os.File, error) {
+	h, err := openHost(root)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	setWalker(h, walk)
+	return h.Open(p)
+}
