@@ -4,15 +4,14 @@
 
 GO       ?= go
 FUZZTIME ?= 10s
-# VERSION is stamped into the programs; without git it is "devel".
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 TOOL := $(GO) tool -modfile=tools/go.mod
-# Without the git data of the checkout (an archive, another owner's folder) Go's own
-# stamp would stop the build, so it is asked for only where git answers.
-VCS  := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
+# Go stamps the tag or commit into the programs as their version. Where git does not
+# answer (an archive, another owner's folder) that would stop the build, so there they
+# say "(devel)".
+VCS = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 # -s -w leaves out the symbol tables; a panic still names its lines.
-STAMP := -buildvcs=$(VCS) -ldflags "-s -w -X main.version=$(VERSION)"
+RELEASE = -buildvcs=$(VCS) -ldflags "-s -w"
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -26,8 +25,8 @@ help: ## list the targets
 # So the program is built without cgo. The guest agent runs in foreign root file systems,
 # always on Linux; it is built without cgo for that reason, and without our paths.
 build: ## build bin/airlock and bin/airlock-agent
-	CGO_ENABLED=0 $(GO) build $(STAMP) -o bin/airlock ./cmd/airlock
-	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath $(STAMP) -o bin/airlock-agent ./cmd/airlock-agent
+	CGO_ENABLED=0 $(GO) build $(RELEASE) -o bin/airlock ./cmd/airlock
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath $(RELEASE) -o bin/airlock-agent ./cmd/airlock-agent
 
 test: ## run the tests
 	$(GO) test ./...
