@@ -23,17 +23,18 @@ import (
 // temporary names hold a token that nobody can know, so under them is either what was
 // staged (its inode number is in the journal) or what was displaced.
 type executor struct {
-	store *Store
-	id    string
-	dir   string  // the set's folder
-	host  *hostFS // the tree that is changed
-	set   *hostFS // the set's folder
-	j     *journal
-	w     *journalWriter
-	step  func(string)
-	force bool
-	root  bool
-	notes []Note
+	store   *Store
+	id      string
+	dir     string  // the set's folder
+	host    *hostFS // the tree that is changed
+	set     *hostFS // the set's folder
+	j       *journal
+	w       *journalWriter
+	step    func(string)
+	force   bool
+	root    bool
+	resumed bool // an earlier process began this
+	notes   []Note
 }
 
 // syncEach is how many operations are brought to the disk one by one. Above it, one
@@ -168,6 +169,7 @@ func (x *executor) resume() error {
 		return fmt.Errorf("open the journal again: %w", err)
 	}
 	x.w = newJournalWriter(f, x.j.next)
+	x.resumed = true
 	return nil
 }
 

@@ -133,7 +133,8 @@ func (x *executor) forward(i int) error {
 	case s.at == nil:
 		return x.conflict(o.Path, "it was deleted on the host just now")
 	}
-	if !stayed(s.at, o.Before, true) {
+	// An interrupted run may have renamed it there and back, which sets its ctime.
+	if !stayed(s.at, o.Before, !x.resumed) {
 		return x.conflict(o.Path, "it was changed on the host just now")
 	}
 	if o.After == nil {

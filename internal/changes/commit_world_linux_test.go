@@ -37,6 +37,14 @@ func newWorld(t testing.TB, before, inBox func(w *world, root string)) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	w.host, w.box = filepath.Join(w.dir, "host"), filepath.Join(w.dir, "box")
+	t.Cleanup(func() { // an ordinary user cannot empty a folder that is locked
+		_ = filepath.WalkDir(w.dir, func(p string, d fs.DirEntry, _ error) error {
+			if d != nil && d.IsDir() {
+				_ = os.Chmod(p, 0o755)
+			}
+			return nil
+		})
+	})
 	w.must(os.Mkdir(w.host, 0o755))
 	w.must(os.Mkdir(filepath.Join(w.host, "w"), 0o755))
 	before(w, filepath.Join(w.host, "w"))
