@@ -44,9 +44,8 @@ func languageOf(name string) language {
 // descriptor first.
 const (
 	pythonLoader = `exec(compile(__import__("os").fdopen(3,"rb").read().decode(),"<string>","exec"))`
-	nodeLoader   = `(()=>{const fs=require("fs"),vm=require("vm"),code=fs.readFileSync(3,"utf8");fs.closeSync(3);` +
-		`vm.runInThisContext(code,{filename:"[eval]",importModuleDynamically:(vm.constants||{}).USE_MAIN_CONTEXT_DEFAULT_LOADER})})()`
-	shellLoader = `eval "$(cat <&3)" 3<&-`
+	nodeLoader   = `{const fs=require("fs"),code=fs.readFileSync(3,"utf8");fs.closeSync(3);(0,eval)(code+"\n//# sourceURL=[eval]")}`
+	shellLoader  = `eval "exec 3<&-;$(cat <&3)"`
 )
 
 // shell is the argv that runs a line of shell of any length, and what descriptor 3 has

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,8 @@ usage: airlock-agent [flags]
                      standard input and output (default vsock:52)
   --max-frame BYTES  longest line and longest payload (default 67108864)
   --log-level LEVEL  debug, info, warn or error, on standard error (default info)
+  --become-root      become root first, with the capabilities there are: for a sandbox
+                     that can only be started as somebody else
   --version          print the version
   --help             print this
 `
@@ -44,6 +47,7 @@ type flags struct {
 	listen   string
 	maxFrame int64
 	level    slog.Level
+	root     bool
 	version  bool
 }
 
@@ -53,6 +57,7 @@ func parseFlags(args []string) (f flags, err error) {
 	set.StringVar(&f.listen, "listen", fmt.Sprintf("vsock:%d", agent.GuestPort), "")
 	set.Int64Var(&f.maxFrame, "max-frame", agent.DefaultMaxFrame, "")
 	set.TextVar(&f.level, "log-level", slog.LevelInfo, "")
+	set.BoolVar(&f.root, "become-root", false, "")
 	set.BoolVar(&f.version, "version", false, "")
 	if err := set.Parse(args); err != nil {
 		return f, err
@@ -94,6 +99,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 }
 
 func run(ctx context.Context, f flags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
+	if f.root {
+		if err := becomeRoot(); err != nil {
+			return err
+		}
+	}
 	var source source
 	var err error
 	if f.listen == "stdio" {
@@ -130,6 +140,16 @@ func run(ctx context.Context, f flags, stdin io.Reader, stdout io.Writer, log *s
 	closed := a.Close()
 	endChildren()
 	return errors.Join(err, closed)
+}
+
+// becomeRoot makes root of every thread, so that commands, which run as somebody else,
+// can neither signal the agent nor read its memory.
+func becomeRoot() error {
+	err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(0, 0, 0), syscall.Setresuid(0, 0, 0))
+	if err != nil {
+		return fmt.Errorf("become root: %w", err)
+	}
+	return nil
 }
 
 // ownProcess prepares a process that is the agent and nothing else.

@@ -156,21 +156,17 @@ func explainStart(p *program, file string, err error) error {
 	if known := (*startError)(nil); errors.As(err, &known) {
 		return known
 	}
-	if p.dir != "" {
-		var st unix.Stat_t
-		if e := unix.Stat(p.dir, &st); e != nil {
-			return notStarted(failed, "cwd %s: %w", p.dir, e)
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			return notStarted(failed, "cwd %s: %w", p.dir, unix.ENOTDIR)
-		}
-	}
 	seen := file
 	if !filepath.IsAbs(file) {
 		seen = filepath.Join(p.dir, file)
 	}
 	var st unix.Stat_t
 	missing := unix.Stat(seen, &st) != nil
+	if p.dir != "" {
+		if why := badFolder(p, err, st.Mode&0o111 == 0o111); why != nil {
+			return notStarted(failed, "cwd %s: %w", p.dir, why)
+		}
+	}
 	switch {
 	case errors.Is(err, unix.ENOENT) && missing, errors.Is(err, unix.ENOTDIR):
 		return notStarted(notFound, "%s: %w", file, err)
@@ -180,6 +176,27 @@ func explainStart(p *program, file string, err error) error {
 		return notStarted(notExecutable, "%s: %w", file, err)
 	}
 	return notStarted(failed, "%s: %w", file, err)
+}
+
+// badFolder says what is wrong with p.dir. A permission that another user lacks cannot
+// be asked for, but where everybody may run the program it must be the folder's.
+func badFolder(p *program, err error, programIsOpen bool) error {
+	var st unix.Stat_t
+	if err := unix.Stat(p.dir, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return unix.ENOTDIR
+	}
+	switch {
+	case !errors.Is(err, unix.EACCES):
+		return nil
+	case p.cred == nil:
+		return unix.Access(p.dir, unix.X_OK)
+	case programIsOpen:
+		return fmt.Errorf("%w for uid %d", err, p.uid)
+	}
+	return nil
 }
 
 // end ends the command's process group and what else is in its session or its control

@@ -1,0 +1,126 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"airlock/agent"
+)
+
+func TestUser(t *testing.T) {
+	needRoot(t)
+	w := connect(t, nil)
+	for _, tt := range []struct {
+		name   string
+		params object
+		want   string
+	}{
+		{"a name", object{"user": "nobody", "cmd": "id -u; id -g; id -G"}, "65534\n65534\n65534\n"},
+		{"a uid has its account's group", object{"user": "65534", "cmd": "id -u; id -g"}, "65534\n65534\n"},
+		{"a uid without an account is its own group", object{"user": "12345", "cmd": "id -u; id -g; id -G"}, "12345\n12345\n12345\n"},
+		{"a uid and a gid", object{"user": "12345:54321", "cmd": "id -u; id -g; id -G"}, "12345\n54321\n54321\n"},
+		{"groups replace those of the account", object{"user": "nobody", "groups": []int{7, 8}, "cmd": "id -G"}, "65534 7 8\n"},
+		{"groups for the agent's own user", object{"groups": []int{7, 8}, "cmd": "id -u; id -G"}, "0\n0 7 8\n"},
+		{"an account brings its own HOME", object{"user": "nobody", "cmd": "echo $USER $LOGNAME $HOME"}, "nobody nobody /nonexistent\n"},
+		{"env wins over the account", object{"user": "nobody", "cmd": "echo $HOME", "env": object{"HOME": "/x"}}, "/x\n"},
+		{"the user may open his own output again", object{"user": "nobody", "cmd": "echo out > /dev/stdout; cat /dev/stdin", "stdin": "in\n"}, "out\nin\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if res := w.exec(tt.params); res.Stdout != tt.want || res.ExitCode != 0 {
+				t.Errorf("exec = %+v, want %q", res, tt.want)
+			}
+		})
+	}
+	t.Run("a terminal belongs to the user", func(t *testing.T) {
+		id := w.send(agent.MethodExec, object{"user": "nobody", "tty": object{"rows": 1, "cols": 1}, "cmd": "stat -c %U $(tty)"}, nil)
+		if r := w.wait(id); r.printed["stdout"] != "nobody\r\n" {
+			t.Errorf("printed %q", r.printed)
+		}
+	})
+	t.Run("a folder that the user may not enter", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if res := w.exec(object{"user": "nobody", "cwd": dir, "cmd": "true"}); res.NotStarted == "" || !strings.Contains(res.Stderr, dir) {
+			t.Errorf("exec = %+v", res)
+		}
+	})
+}
+
+func needPids(t *testing.T) string {
+	t.Helper()
+	needRoot(t)
+	const dir = "/sys/fs/cgroup/pids"
+	if _, err := os.Stat(filepath.Join(dir, "tasks")); err != nil {
+		t.Skip("needs a version 1 hierarchy of control groups for pids")
+	}
+	return dir
+}
+
+func TestMaxProcs(t *testing.T) {
+	dir := needPids(t)
+	w := connect(t, nil)
+	groups := func() []string {
+		found, err := filepath.Glob(filepath.Join(dir, fmt.Sprintf("airlock-%d-*", os.Getpid())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	t.Run("a command within its limit runs", func(t *testing.T) {
+		res := w.exec(object{"argv": []string{"/bin/sh", "-c", "grep pids: /proc/self/cgroup; cat " + dir + "/airlock-*/pids.max"}, "max_procs": 2})
+		if !strings.Contains(res.Stdout, "/airlock-") || !strings.HasSuffix(res.Stdout, "\n2\n") || res.ExitCode != 0 {
+			t.Errorf("exec = %+v", res)
+		}
+	})
+	t.Run("one is enough for a command that starts none", func(t *testing.T) {
+		if res := w.exec(object{"argv": []string{"/bin/echo", "alone"}, "max_procs": 1}); res.Stdout != "alone\n" {
+			t.Errorf("exec = %+v", res)
+		}
+	})
+	t.Run("a fork bomb stays small", func(t *testing.T) {
+		res := w.exec(object{"cmd": "bomb() { bomb | bomb & }; bomb; sleep 2; wc -l < " + dir + "/airlock-*/cgroup.procs", "max_procs": 20, "timeout_ms": 3000})
+		if !strings.Contains(res.Stderr, "fork") {
+			t.Errorf("exec = %+v", res)
+		}
+		if res := w.exec(object{"cmd": "echo still there"}); res.ExitCode != 0 {
+			t.Errorf("exec = %+v", res)
+		}
+	})
+	t.Run("who left the session is ended with the group", func(t *testing.T) {
+		work := t.TempDir()
+		res := w.exec(object{"cmd": "setsid sh -c 'echo $$ > pid; sleep 300' & sleep 300", "cwd": work, "max_procs": 20, "timeout_ms": 500})
+		if !res.TimedOut {
+			t.Errorf("exec = %+v", res)
+		}
+		eventually(t, "the child to end", func() bool { return !alive(t, filepath.Join(work, "pid")) })
+	})
+	t.Run("the agent is not in a command's group", func(t *testing.T) {
+		tasks, err := filepath.Glob("/proc/self/task/*/cgroup")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			if data, err := os.ReadFile(task); err == nil && strings.Contains(string(data), "airlock-") {
+				t.Errorf("%s: %s", task, data)
+			}
+		}
+	})
+	t.Run("a program that is nowhere leaves no group", func(t *testing.T) {
+		if res := w.exec(object{"argv": []string{"/no/such"}, "max_procs": 3}); res.NotStarted != "not_found" {
+			t.Errorf("exec = %+v", res)
+		}
+	})
+	w.close()
+	eventually(t, "the groups to be removed", func() bool {
+		w := connect(t, nil) // every new group removes those that are empty by now
+		w.exec(object{"cmd": "true", "max_procs": 5})
+		return len(groups()) == 0
+	})
+}
