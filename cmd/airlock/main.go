@@ -1,6 +1,34 @@
-// Command airlock runs what an AI asks for in a sandbox over your files.
+// Command airlock runs what an AI asks for in a sandbox over your files, shows what it
+// changed, and lets out only what you commit.
 package main
 
-import "gvisor.dev/gvisor/runsc/cli/maincli"
+import (
+	"context"
+	"fmt"
+	"os"
 
-func main() { maincli.Main() }
+	"airlock/internal/sandbox/gvisor"
+	"airlock/internal/surface/cli"
+)
+
+// version is stamped in by the Makefile.
+var version = "devel"
+
+func main() {
+	// The program is started again under other names: as the engine's processes on the
+	// host, and as the guest agent inside.
+	gvisor.Dispatch(os.Args[0])
+	if code, ok := guestAgent(os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(run(context.Background(), os.Args[1:]))
+}
+
+func run(ctx context.Context, args []string) int {
+	p, err := wire()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "airlock:", err)
+		return 125
+	}
+	return cli.Run(ctx, p, args)
+}

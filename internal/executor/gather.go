@@ -1,0 +1,73 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"airlock/internal/changes"
+	"airlock/internal/sandbox"
+)
+
+// gather reads the sandbox's upper layer into a change set, and begins to end the
+// sandbox as soon as that is read.
+func (r *Runner) gather(ctx context.Context, sb sandbox.Sandbox, req *Request, work string, hidden []string, out *Outcome) (*changes.Set, error) {
+	store, err := r.Store()
+	if err != nil {
+		return nil, err
+	}
+	w, err := store.Create(changes.Header{
+		ID: sb.ID(), Created: time.Now(), Command: req.Argv, WorkDir: changes.Path(work),
+		ExitCode: out.Result.ExitCode, UID: r.UID,
+	})
+	if err != nil {
+		return nil, err
+	}
+	opts := &changes.ReadOptions{
+		Started: sb.Started(), Hidden: hidden, IDs: r.ids(),
+	}
+	if len(r.Homes) > 0 {
+		opts.Home = changes.Path(r.Homes[0])
+	}
+	if err := r.read(ctx, sb, w, opts); err != nil {
+		return nil, errors.Join(err, w.Abort())
+	}
+	set, err := w.Finish()
+	if err != nil {
+		return nil, fmt.Errorf("keep what was changed: %w", err)
+	}
+	return set, nil
+}
+
+func (r *Runner) read(ctx context.Context, sb sandbox.Sandbox, w *changes.Writer, opts *changes.ReadOptions) error {
+	pr, pw := io.Pipe()
+	upper := make(chan error, 1)
+	go func() {
+		err := sb.Upper(ctx, pw)
+		pw.CloseWithError(err)
+		upper <- err
+	}()
+	readErr := changes.Read(ctx, pr, w, opts)
+	pr.CloseWithError(readErr)
+	upperErr := <-upper
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case readErr != nil:
+		return readErr
+	default:
+		return upperErr
+	}
+}
+
+// ids are the owners that mean the same inside and outside: all for root, who can map
+// them, and only its own for an ordinary user.
+func (r *Runner) ids() *changes.IDMap {
+	if r.UID == 0 {
+		return nil
+	}
+	own := func(id uint32) []changes.IDRange { return []changes.IDRange{{Sandbox: id, Host: id, Count: 1}} }
+	return &changes.IDMap{UIDs: own(r.UID), GIDs: own(r.GID)}
+}

@@ -1,0 +1,187 @@
+// Package executor runs what was asked for in a sandbox and gathers what it changed. It
+// knows neither who asks nor which driver makes the sandbox.
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"airlock/agent"
+	"airlock/internal/changes"
+	"airlock/internal/hostview"
+	"airlock/internal/sandbox"
+)
+
+// A Runner runs commands, each in a sandbox of its own. It is safe for concurrent use.
+type Runner struct {
+	Driver sandbox.Driver
+	Store  func() (*changes.Store, error)
+	Homes  []string // of the person: their secrets are hidden
+	State  []string // Airlock's own folders: always hidden
+	UID    uint32
+	GID    uint32
+}
+
+// A Request says what to run.
+type Request struct {
+	Argv     []string
+	WorkDir  string            // absolute; its changes are the work
+	Env      map[string]string // the whole environment
+	Timeout  time.Duration     // 0: none
+	Limits   sandbox.Limits
+	Hide     []string // hidden beside what is hidden always
+	Show     []string // not hidden
+	ReadOnly []string
+	TTY      *agent.TTY // run on a terminal of this size
+
+	Stdin          io.Reader // nil: empty
+	Stdout, Stderr io.Writer
+
+	Signals <-chan string    // forwarded to the command while it runs; may be nil
+	Resizes <-chan agent.TTY // likewise
+	Notes   func(string)     // sentences about the sandbox, before the command starts; may be nil
+}
+
+// An Outcome is what a run came to.
+type Outcome struct {
+	ID       string
+	Result   agent.ExecResult
+	Duration time.Duration // of the command
+	Started  bool          // the command did run
+	Ended    error         // the sandbox ended under the command: sandbox.ErrOutOfMemory or ErrEnded
+	Set      *changes.Set  // what was changed; nil where Ended left nothing to read
+}
+
+// guardTime is how much longer than its time limit a command may take to be ended inside
+// before the sandbox is ended from outside.
+const guardTime = 5 * time.Second
+
+// Run runs a command and gathers its changes into a set, which is kept until somebody
+// decides on it. When ctx ends, so do the command and the sandbox, and there is no set.
+func (r *Runner) Run(ctx context.Context, req *Request) (*Outcome, error) {
+	work, err := filepath.EvalSymlinks(req.WorkDir)
+	if err != nil {
+		return nil, fmt.Errorf("the working folder: %w", err)
+	}
+	hidden, err := hostview.Hidden(&hostview.Rules{Homes: r.Homes, State: r.State, WorkDir: work, Hide: req.Hide, Show: req.Show})
+	if err != nil {
+		return nil, err
+	}
+	sb, err := r.Driver.Start(ctx, &sandbox.Spec{WorkDir: work, Hide: hidden, ReadOnly: req.ReadOnly, Limits: req.Limits})
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.use(ctx, sb, req, work, hidden)
+	if closeErr := sb.Close(); err == nil && closeErr != nil {
+		err = fmt.Errorf("end the sandbox: %w", closeErr)
+	}
+	return out, err
+}
+
+// use runs the command in a sandbox and reads what it changed.
+func (r *Runner) use(ctx context.Context, sb sandbox.Sandbox, req *Request, work string, hidden []string) (*Outcome, error) {
+	if req.Notes != nil {
+		for _, note := range sb.Notes() {
+			req.Notes(note)
+		}
+	}
+	out := &Outcome{ID: sb.ID()}
+	if err := r.command(ctx, sb, req, work, out); err != nil {
+		return nil, err
+	}
+	if out.Ended != nil {
+		return out, nil
+	}
+	set, err := r.gather(ctx, sb, req, work, hidden, out)
+	if err != nil {
+		return nil, err
+	}
+	out.Set = set
+	return out, nil
+}
+
+// command runs the command to its end.
+func (r *Runner) command(ctx context.Context, sb sandbox.Sandbox, req *Request, work string, out *Outcome) error {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if req.Timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, req.Timeout+guardTime)
+	}
+	defer cancel()
+	params := agent.ExecParams{Argv: req.Argv, ExecOptions: agent.ExecOptions{
+		Cwd: work, Env: req.Env, ClearEnv: true, User: sb.Identity(), TimeoutMS: req.Timeout.Milliseconds(),
+		TTY: req.TTY, MaxProcs: req.Limits.Procs,
+	}}
+	start := time.Now()
+	p, err := sb.Client().Start(limited, params, &agent.Streams{Stdin: req.Stdin, Stdout: req.Stdout, Stderr: req.Stderr})
+	if err == nil {
+		forwarded := make(chan struct{})
+		go func() { defer close(forwarded); forward(ctx, p, req) }()
+		out.Result, err = p.Wait()
+		<-forwarded
+	}
+	out.Duration = time.Since(start)
+	out.Started = out.Result.NotStarted == ""
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil: // the guest did not end it: what it wrote can still be read
+		out.Result = agent.ExecResult{ExitCode: -1, TimedOut: true}
+		return nil
+	}
+	if ended := whyEnded(sb); ended != nil {
+		out.Ended = ended
+		return nil
+	}
+	return fmt.Errorf("run the command: %w", err)
+}
+
+// whyEnded waits a moment for the reason of a sandbox's end, which may lag behind the
+// end of its connection.
+func whyEnded(sb sandbox.Sandbox) error {
+	select {
+	case <-sb.Done():
+		return sb.Err()
+	case <-time.After(2 * time.Second):
+		return nil
+	}
+}
+
+// forward hands signals and terminal sizes on until the command has ended.
+func forward(ctx context.Context, p *agent.Process, req *Request) {
+	for {
+		select {
+		case <-p.Done():
+			return
+		case sig := <-req.Signals:
+			// A command that has just ended cannot be signalled, and need not be.
+			_ = p.Signal(ctx, sig)
+		case size := <-req.Resizes:
+			_ = p.Resize(ctx, size)
+		}
+	}
+}
+
+// Try starts a sandbox, runs a command in it, ends it, and says how long that took.
+func (r *Runner) Try(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	hidden, err := hostview.Hidden(&hostview.Rules{Homes: r.Homes, State: r.State, WorkDir: "/"})
+	if err != nil {
+		return 0, err
+	}
+	sb, err := r.Driver.Start(ctx, &sandbox.Spec{WorkDir: "/", Hide: hidden})
+	if err != nil {
+		return 0, err
+	}
+	res, err := sb.Client().Exec(ctx, "exit 7")
+	err = errors.Join(err, sb.Close())
+	if err == nil && res.ExitCode != 7 {
+		err = fmt.Errorf("a command that exits with 7 exited with %d: %s", res.ExitCode, res.Stderr)
+	}
+	return time.Since(start), err
+}

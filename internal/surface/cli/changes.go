@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"airlock/internal/changes"
+)
+
+func (p *Program) changesCmd() *cobra.Command {
+	var asJSON, asDiff, all bool
+	cmd := &cobra.Command{
+		Use:   "changes [ID]",
+		Short: "Show kept change sets, or what one of them changes",
+		Long: `Without ID, list the change sets there are. With one, or the beginning of one, list
+what it changes; --diff shows it as a unified diff.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: p.completeSets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := p.Store()
+			if err != nil {
+				return fail(exitFailed, err)
+			}
+			if len(args) == 0 {
+				if asDiff {
+					return usage("--diff wants the ID of a change set; airlock changes lists them")
+				}
+				return p.listSets(store, asJSON, all)
+			}
+			set, err := store.Load(args[0])
+			if err != nil {
+				return fail(exitFailed, explainSet(err))
+			}
+			switch {
+			case asJSON:
+				return p.setJSON(set)
+			case asDiff:
+				return p.showDiff(cmd.Context(), store, set, nil)
+			default:
+				return p.showSet(set, all)
+			}
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asDiff, "diff", false, "show the changes as a unified diff")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "show every change; without ID, discarded and undone sets as well")
+	cmd.MarkFlagsMutuallyExclusive("json", "diff")
+	return cmd
+}
+
+// explainSet adds to a store's error what to do about it.
+func explainSet(err error) error {
+	switch {
+	case errors.Is(err, changes.ErrNotFound):
+		return fmt.Errorf("%w; airlock changes --all lists what there is", err)
+	case errors.Is(err, changes.ErrAmbiguous):
+		return fmt.Errorf("%w; give more of its ID", err)
+	case errors.Is(err, changes.ErrBusy):
+		return fmt.Errorf("%w; try again when it has finished", err)
+	}
+	return err
+}
+
+// completeSets completes the IDs of change sets.
+func (p *Program) completeSets(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	store, err := p.Store()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := store.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, h := range list {
+		out = append(out, fmt.Sprintf("%s\t%s, %s", h.ID, h.State, printable(strings.Join(h.Command, " "))))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (p *Program) listSets(store *changes.Store, asJSON, all bool) error {
+	list, err := store.List()
+	if err != nil {
+		return fail(exitFailed, err)
+	}
+	shown := []changes.Header{}
+	for _, h := range list {
+		if all || h.State == changes.Kept || h.State == changes.Committed {
+			shown = append(shown, h)
+		}
+	}
+	if asJSON {
+		return p.printJSON(shown)
+	}
+	if len(shown) == 0 {
+		fmt.Fprintln(p.Stdout, "No change sets. airlock run --keep -- CMD makes one.")
+		return nil
+	}
+	fmt.Fprintf(p.Stdout, "%-16s  %-9s  %-16s  %7s  %s\n", "ID", "STATE", "CREATED", "CHANGES", "COMMAND")
+	for _, h := range shown {
+		fmt.Fprintf(p.Stdout, "%-16s  %-9s  %-16s  %7d  %s\n", h.ID, h.State, h.Created.Local().Format("2006-01-02 15:04"),
+			h.Work, cut(printable(strings.Join(h.Command, " ")), 60))
+	}
+	return nil
+}
+
+// printJSON prints v on stdout, one value a line.
+func (p *Program) printJSON(v any) error {
+	enc := json.NewEncoder(p.Stdout)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fail(exitFailed, fmt.Errorf("write the answer: %w", err))
+	}
+	return nil
+}
+
+func (p *Program) setJSON(set *changes.Set) error {
+	return p.printJSON(struct {
+		changes.Header
+		Changes []changes.Entry `json:"changes"`
+	}{set.Header, changes.Entries(set)})
+}
+
+func (p *Program) showSet(set *changes.Set, all bool) error {
+	fmt.Fprintf(p.Stdout, "%s  %s  %s  in %s\n  %s\n", set.ID, set.State, set.Created.Local().Format(time.DateTime),
+		printable(string(set.WorkDir)), printable(strings.Join(set.Command, " ")))
+	err := changes.List(p.Stdout, set, &changes.ListOptions{All: all, Color: p.color(p.Stdout)})
+	if err != nil {
+		return fail(exitFailed, err)
+	}
+	return nil
+}
+
+func (p *Program) showDiff(ctx context.Context, store *changes.Store, set *changes.Set, w io.Writer) error {
+	if w == nil {
+		w = p.Stdout
+	}
+	opts := &changes.DiffOptions{Color: p.color(w), Terminal: isTerminal(w)}
+	if err := changes.Diff(ctx, w, store, set, opts); err != nil {
+		return fail(exitFailed, err)
+	}
+	return nil
+}
+
+// color reports whether what is written to w may be coloured.
+func (p *Program) color(w any) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// paths makes the paths a person typed absolute, with their folders' links resolved, as
+// a change set names them.
+func absolute(args []string) ([]changes.Path, error) {
+	var out []changes.Path
+	for _, a := range args {
+		if a == "" {
+			return nil, usage("a path is empty")
+		}
+		abs, err := filepath.Abs(a)
+		if err != nil {
+			return nil, fail(exitFailed, err)
+		}
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+			abs = filepath.Join(dir, filepath.Base(abs))
+		}
+		out = append(out, changes.Path(abs))
+	}
+	return out, nil
+}

@@ -1,0 +1,125 @@
+// Package cli is Airlock on the command line: one file a subcommand. It parses, asks and
+// shows; what is done is done by the packages below it. It knows no driver.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"airlock/internal/changes"
+	"airlock/internal/executor"
+	"airlock/internal/sandbox"
+)
+
+// Exit codes beside the command's own, as people know them from docker and timeout.
+const (
+	exitFailed     = 125 // airlock itself failed
+	exitRefused    = 126 // refused, or the command cannot be executed
+	exitNotFound   = 127 // there is no such command
+	exitTimedOut   = 124
+	exitUsage      = 2
+	exitGeneral    = 1
+	exitSignalBase = 128
+)
+
+// Program is what the subcommands work with.
+type Program struct {
+	Version  string
+	StateDir string // Airlock's own folder
+	Driver   sandbox.Driver
+	Runner   *executor.Runner
+	Store    func() (*changes.Store, error) // opened by the commands that need it
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Environ        []string
+}
+
+// codeError ends the program with a code, and says no more than its error, which may
+// be nil.
+type codeError struct {
+	code int
+	err  error
+}
+
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *codeError) Unwrap() error { return e.err }
+
+// fail is an error of airlock itself with an exit code.
+func fail(code int, err error) error { return &codeError{code, err} }
+
+// usage is an error of what was typed.
+func usage(format string, args ...any) error {
+	return &codeError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// Run runs the command line and gives the program's exit code.
+func Run(ctx context.Context, p *Program, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(p.Stdin)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	return p.exitCode(root.ExecuteContext(ctx))
+}
+
+// exitCode says what went wrong, if anything, and gives the code for it.
+func (p *Program) exitCode(err error) int {
+	var code *codeError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		if code.err != nil {
+			fmt.Fprintln(p.Stderr, "airlock:", code.err)
+		}
+		return code.code
+	default: // cobra's: an unknown command or flag
+		fmt.Fprintln(p.Stderr, "airlock:", err)
+		return exitUsage
+	}
+}
+
+func (p *Program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "airlock",
+		Short: "Run what an AI asks for in a sandbox over your files",
+		Long: `Airlock runs a command in a sandbox laid over your real files, shows what it
+changed, and lets out only the changes you commit.
+
+  airlock run -- make test      run in a fresh sandbox, then decide
+  airlock changes               what is kept, not yet decided
+  airlock commit ID             let a change set out
+  airlock undo                  take the last commit back`,
+		Version:       p.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("airlock {{.Version}}\n")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.doctorCmd())
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w; see airlock %s --help", err, strings.TrimPrefix(cmd.CommandPath(), "airlock "))
+	})
+	return root
+}
+
+// isTerminalFile reports whether v is a file that is a terminal.
+func asFile(v any) (*os.File, bool) {
+	f, ok := v.(*os.File)
+	return f, ok
+}

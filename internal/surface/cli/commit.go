@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"airlock/internal/changes"
+)
+
+func (p *Program) commitCmd() *cobra.Command {
+	var asJSON, force, dry bool
+	cmd := &cobra.Command{
+		Use:   "commit ID [PATH…]",
+		Short: "Let a kept change set out to the host, or some paths of it",
+		Long: `Let the changes below the working folder out to the host, or those at and below each
+PATH, which may lie outside the working folder.
+
+A path that has changed on the host since the sandbox saw it is a conflict: nothing is
+committed then, and every such path is named. What a commit replaces is kept, and
+airlock undo puts it back. A commit that was interrupted is finished by doing it again.`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: p.completeSets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := p.Store()
+			if err != nil {
+				return fail(exitFailed, err)
+			}
+			paths, err := absolute(args[1:])
+			if err != nil {
+				return err
+			}
+			id, err := store.Resolve(args[0])
+			if err != nil {
+				return fail(exitFailed, explainSet(err))
+			}
+			rep, err := store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry})
+			if err != nil {
+				return fail(commitCode(err), explainSet(err))
+			}
+			if asJSON {
+				return p.printJSON(rep)
+			}
+			p.tellCommit(rep, dry)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&force, "force", false, "commit the named paths over conflicts; what is overwritten is kept for undo")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "check everything, change nothing")
+	return cmd
+}
+
+// commitCode is 1 where a person has to decide, and 125 where airlock failed.
+func commitCode(err error) int {
+	var c *changes.ConflictError
+	if errors.As(err, &c) || errors.Is(err, changes.ErrNoMatch) || errors.Is(err, changes.ErrRefused) || errors.Is(err, changes.ErrNotUndoable) {
+		return exitGeneral
+	}
+	return exitFailed
+}
+
+func (p *Program) tellCommit(rep *changes.CommitReport, dry bool) {
+	verb := "committed"
+	if dry {
+		verb = "would commit"
+	}
+	fmt.Fprintf(p.Stderr, "airlock: %s %s", verb, plural(len(rep.Committed), "change"))
+	if rep.Remaining > 0 {
+		fmt.Fprintf(p.Stderr, ", %d left", rep.Remaining)
+	}
+	if !dry && len(rep.Committed) > 0 {
+		fmt.Fprintf(p.Stderr, " (airlock undo %s takes it back)", rep.ID)
+	}
+	fmt.Fprintln(p.Stderr)
+	for _, l := range rep.Left {
+		fmt.Fprintf(p.Stderr, "  left out  %s: %s\n", printable(string(l.Path)), printable(l.Reason))
+	}
+	p.tellNotes(rep.Notes)
+}
+
+func (p *Program) tellNotes(notes []changes.Note) {
+	for _, n := range notes {
+		fmt.Fprintf(p.Stderr, "  note      %s: %s\n", printable(string(n.Path)), printable(n.Text))
+	}
+}
+
+func (p *Program) discardCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "discard ID…",
+		Short:             "Throw kept change sets away",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: p.completeSets,
+		RunE: func(_ *cobra.Command, args []string) error {
+			store, err := p.Store()
+			if err != nil {
+				return fail(exitFailed, err)
+			}
+			for _, arg := range args {
+				id, err := store.Resolve(arg)
+				if err == nil {
+					err = store.Discard(id)
+				}
+				if err != nil {
+					return fail(exitFailed, explainSet(err))
+				}
+				fmt.Fprintf(p.Stderr, "airlock: discarded %s\n", id)
+			}
+			return nil
+		},
+	}
+}
