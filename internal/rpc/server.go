@@ -115,8 +115,8 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, h Handler, opts *Server
 	cancel()
 	defer time.AfterFunc(max(o.WriteTimeout, discardTime), closeConn).Stop()
 	s.running.Wait()
-	if flushErr := s.w.flush(); err == nil || errors.Is(flushErr, errStalled) {
-		err = flushErr
+	if flushErr := s.w.flush(); errors.Is(flushErr, errStalled) {
+		err = flushErr // a client that has gone is not a fault, one that stalls is
 	}
 	if fatal != nil {
 		farewell(conn, closeConn)
