@@ -108,6 +108,13 @@ func (w *Writer) WriteBlob(r io.Reader, size int64) (blob string, err error) {
 	return blob, nil
 }
 
+// fail spoils the set for good.
+func (w *Writer) fail(err error) {
+	if w.failed == nil {
+		w.failed = err
+	}
+}
+
 func (w *Writer) usable() error {
 	if w.failed != nil {
 		return w.failed

@@ -1,0 +1,99 @@
+package changes
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// A hostNode is what the host has at a path.
+type hostNode struct {
+	node Node
+	rdev uint64 // of a device
+}
+
+// seen describes what the host has at p, without following a link; nil where there is
+// nothing. e is what the layer has there, if anything: a file of the same size is read
+// to compare it, whatever the bound on digests.
+func (c *comparer) seen(p Path, e *layerEntry) (*hostNode, error) {
+	old, err := c.host.baseline(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := &old.node
+	n.MTime, n.CTime = sensible(n.MTime), sensible(n.CTime)
+	if n.Type != File {
+		return old, nil
+	}
+	compared := e != nil && e.node.Type == File && e.node.Size == n.Size
+	if !compared {
+		if n.Size > c.hashLeft {
+			return old, nil
+		}
+		c.hashLeft -= n.Size
+	}
+	// Unreadable, or gone meanwhile: what is not known stays "".
+	if n.SHA256, err = c.host.digest(p); err != nil {
+		n.SHA256 = ""
+		return old, nil
+	}
+	// Changed while it was read: the later look says so, and is a conflict.
+	again, err := c.host.baseline(p)
+	if err != nil || again.node.Ino != n.Ino {
+		n.SHA256 = ""
+		return old, nil
+	}
+	n.CTime = sensible(again.node.CTime)
+	return old, nil
+}
+
+// conflict says that the host changed p, or a folder on the way, since the sandbox
+// started; "" where it did not.
+func (c *comparer) conflict(p Path, kind Kind, old *Node) string {
+	if c.opts.Started.IsZero() || p == "/" {
+		return ""
+	}
+	if why := c.folder(p.Parent()); why != "" {
+		return why
+	}
+	switch {
+	case old == nil:
+		return ""
+	case old.Type == Dir && kind != Metadata:
+		// A folder's ctime moves with each name made in it, and then those names are
+		// the conflict. Only its own replacement counts here.
+		return c.folder(p)
+	case old.CTime.After(c.opts.Started):
+		return shown(p) + " was changed on the host while the sandbox ran"
+	}
+	return ""
+}
+
+// folder says why the folder at p, or one above it, is not the one that the sandbox
+// saw. A folder was replaced if it was made later, or if it was moved: that alone
+// changes its ctime and not its mtime.
+func (c *comparer) folder(p Path) string {
+	if p == "/" {
+		return ""
+	}
+	if why, ok := c.folders[p]; ok {
+		return why
+	}
+	why := c.folder(p.Parent())
+	if why == "" && c.replaced(p) {
+		why = "the folder " + shown(p) + " was replaced on the host while the sandbox ran"
+	}
+	c.folders[p] = why
+	return why
+}
+
+func (c *comparer) replaced(p Path) bool {
+	n, born, err := c.host.born(p)
+	if err != nil || n.Type != Dir {
+		return false
+	}
+	started := c.opts.Started
+	return born.After(started) || n.CTime.After(started) && !n.MTime.After(started)
+}
