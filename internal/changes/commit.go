@@ -34,7 +34,13 @@ type CommitOptions struct {
 	// DryRun checks everything, and touches nothing.
 	DryRun bool
 
-	step func(name string) // tests: called before every single step
+	test testHooks
+}
+
+// testHooks are what only tests set.
+type testHooks struct {
+	step  func(name string) // called before every single step
+	plain bool              // as if the file system could not exchange two names
 }
 
 // A CommitReport says what a commit did; after a DryRun, what it would do.

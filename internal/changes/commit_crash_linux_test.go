@@ -40,11 +40,11 @@ func TestCrashChild(t *testing.T) {
 	switch part[0] {
 	case "commit":
 		o := &changes.CommitOptions{Root: part[3]}
-		o.OnStep(step)
+		o.OnStep(step, part[4] == "true")
 		_, err = s.Commit(t.Context(), testID, o)
 	case "undo":
 		o := &changes.UndoOptions{}
-		o.OnStep(step)
+		o.OnStep(step, part[4] == "true")
 		_, err = s.Undo(t.Context(), testID, o)
 	}
 	if err != nil && !strings.Contains(err.Error(), "nothing to undo") {
@@ -59,7 +59,7 @@ func (w *world) killedAt(what string, k int) (where string, killed bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCrashChild$", "-test.v")
-	cmd.Env = append(os.Environ(), "AIRLOCK_TEST_CRASH="+strings.Join([]string{what, strconv.Itoa(k), w.dir + "/sets", w.host}, "\x1f"))
+	cmd.Env = append(os.Environ(), "AIRLOCK_TEST_CRASH="+strings.Join([]string{what, strconv.Itoa(k), w.sets, w.host, strconv.FormatBool(w.plain)}, "\x1f"))
 	out, err := cmd.CombinedOutput()
 	if strings.Contains(string(out), "lived to the end") {
 		return "", false
@@ -137,23 +137,37 @@ func TestKillAtEveryStep(t *testing.T) {
 			w.isBox()
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for k := 1; ; k++ {
-				if !killOnce(t, tt.killed, k, tt.after) {
-					t.Logf("%d steps", k-1)
-					break
+		for _, on := range []struct {
+			name             string
+			elsewhere, plain bool
+		}{
+			{"", false, false},
+			{", the store on another file system", true, false},
+			{", names cannot be exchanged", false, true},
+		} {
+			t.Run(tt.name+on.name, func(t *testing.T) {
+				stride := 1
+				if on.name != "" && os.Getenv("AIRLOCK_TEST_EVERY_KILL") == "" {
+					stride = 5 // the same steps but for a few; all of them take minutes
 				}
-				if t.Failed() {
-					break
+				for k := 1; ; k += stride {
+					if !killOnce(t, tt.killed, k, on.elsewhere, on.plain, tt.after) {
+						t.Logf("fewer than %d steps", k)
+						break
+					}
+					if t.Failed() {
+						break
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
-func killOnce(t *testing.T, what string, k int, after func(w *world)) (killed bool) {
+func killOnce(t *testing.T, what string, k int, elsewhere, plain bool, after func(w *world)) (killed bool) {
 	t.Run(strconv.Itoa(k), func(t *testing.T) {
-		w := newWorld(t, everything, everythingChanged)
+		w := fastWorld(t, elsewhere)
+		w.plain = plain
 		if what == "undo" {
 			if _, err := w.commit(nil); err != nil {
 				t.Fatalf("Commit: %v", err)
@@ -182,7 +196,8 @@ func TestKillTheRecoveryToo(t *testing.T) {
 		first, second, third := 1+i*37%92, 1+i*53%89, 1+i*71%83
 		what := []string{"commit", "undo"}
 		t.Run(fmt.Sprint(first, second, third), func(t *testing.T) {
-			w := newWorld(t, everything, everythingChanged)
+			w := fastWorld(t, i%4 == 1)
+			w.plain = i%5 == 1
 			if _, killed := w.killedAt("commit", first); !killed {
 				return
 			}
@@ -209,4 +224,27 @@ func TestKillTheRecoveryToo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// fastWorld is the world of everything, in memory where that can be: a kill does not
+// depend on the disk, and syncs are what takes the time. With elsewhere, the store is
+// on another file system.
+func fastWorld(t *testing.T, elsewhere bool) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "airlock-test-")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if !elsewhere {
+		return newWorldIn(t, dir, "", everything, everythingChanged)
+	}
+	sets := t.TempDir()
+	var a, b unix.Stat_t
+	if unix.Stat(dir, &a) != nil || unix.Stat(sets, &b) != nil || a.Dev == b.Dev {
+		t.Skip("/dev/shm and the temporary folder are one file system")
+	}
+	w := newWorldIn(t, dir, sets, everything, everythingChanged)
+	w.loose = true
+	return w
 }

@@ -31,6 +31,7 @@ type executor struct {
 	j       *journal
 	w       *journalWriter
 	step    func(string)
+	plain   bool // names cannot be exchanged
 	force   bool
 	root    bool
 	resumed bool // an earlier process began this
@@ -229,3 +230,11 @@ func (x *executor) syncNames() error {
 func (x *executor) vaultDir() Path { return Path("/backup/" + strconv.Itoa(x.j.num)) }
 
 func journalName(num int) string { return "journal-" + strconv.Itoa(num) }
+
+// swap exchanges two names, or is errNoSwap.
+func (x *executor) swap(a, b Path) error {
+	if x.plain {
+		return errNoSwap
+	}
+	return x.host.swap(a, b)
+}

@@ -4,9 +4,10 @@ import "os"
 
 // What the tests of commit and undo reach into.
 
-func (o *CommitOptions) OnStep(f func(string)) { o.step = f }
+// OnStep has f called before each step; plain is as if names could not be exchanged.
+func (o *CommitOptions) OnStep(f func(string), plain bool) { o.test = testHooks{f, plain} }
 
-func (o *UndoOptions) OnStep(f func(string)) { o.step = f }
+func (o *UndoOptions) OnStep(f func(string), plain bool) { o.test = testHooks{f, plain} }
 
 // HostLstat is Lstat below root, with or without openat2.
 func HostLstat(root string, p Path, walk bool) (*Node, error) {

@@ -203,7 +203,7 @@ func (x *executor) backward(i int) error {
 	}
 	if s.newAt {
 		if old.path == tmp.path {
-			err := x.host.swap(tmp.path, at.path)
+			err := x.swap(tmp.path, at.path)
 			if !errors.Is(err, errNoSwap) {
 				return errors.Join(err, x.backMode(o))
 			}

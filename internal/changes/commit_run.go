@@ -39,7 +39,7 @@ func (s *Store) Commit(ctx context.Context, id string, opts *CommitOptions) (*Co
 	if o.Force && len(o.Paths) == 0 {
 		return nil, fmt.Errorf("commit %s: force needs the paths that it is for: %w", id, ErrNoMatch)
 	}
-	m, err := s.open(ctx, id, o.Root, o.step)
+	m, err := s.open(ctx, id, o.Root, o.test)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *Store) Recover(ctx context.Context, id string, opts *CommitOptions) (*C
 	if opts != nil {
 		o = *opts
 	}
-	m, err := s.open(ctx, id, o.Root, o.step)
+	m, err := s.open(ctx, id, o.Root, o.test)
 	if err != nil {
 		return nil, err
 	}
@@ -116,11 +116,11 @@ type committer struct {
 	set     *Set
 	entries []*journal // finished ones, by number
 	pending *journal   // the one that is not, or nil
-	step    func(string)
+	test    testHooks
 	unlock  []func()
 }
 
-func (s *Store) open(ctx context.Context, id, root string, step func(string)) (*committer, error) {
+func (s *Store) open(ctx context.Context, id, root string, test testHooks) (*committer, error) {
 	if err := hostWorks(); err != nil {
 		return nil, err
 	}
@@ -134,10 +134,10 @@ func (s *Store) open(ctx context.Context, id, root string, step func(string)) (*
 	if root, err = filepath.Abs(root); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
-	if step == nil {
-		step = func(string) {}
+	if test.step == nil {
+		test.step = func(string) {}
 	}
-	m := &committer{store: s, id: id, dir: s.Dir(id), rootDir: root, step: step}
+	m := &committer{store: s, id: id, dir: s.Dir(id), rootDir: root, test: test}
 	if err := m.lock(ctx); err != nil {
 		m.close()
 		return nil, err
@@ -226,7 +226,7 @@ func (m *committer) executor(j *journal) (*executor, error) {
 	}
 	return &executor{
 		store: m.store, id: m.id, dir: m.dir, host: host, set: set, j: j,
-		step: m.step, root: os.Geteuid() == 0,
+		step: m.test.step, plain: m.test.plain, root: os.Geteuid() == 0,
 	}, nil
 }
 

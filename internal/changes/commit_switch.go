@@ -146,14 +146,14 @@ func (x *executor) forward(i int) error {
 		}
 		return x.verify(i, tmp.path, func() error { return renameNew(tmp, at) })
 	}
-	err = x.host.swap(tmp.path, at.path)
+	err = x.swap(tmp.path, at.path)
 	if errors.Is(err, errNoSwap) {
 		return x.forwardAside(i, tmp, at)
 	}
 	if err != nil {
 		return err
 	}
-	return x.verify(i, tmp.path, func() error { return x.host.swap(tmp.path, at.path) })
+	return x.verify(i, tmp.path, func() error { return x.swap(tmp.path, at.path) })
 }
 
 // forwardAside does in two renames what swap does in one. For a moment the name is

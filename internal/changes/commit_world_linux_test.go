@@ -29,21 +29,35 @@ type world struct {
 	dir   string
 	host  string
 	box   string
+	sets  string // the store's folder
 	store *changes.Store
+	plain bool              // as if names could not be exchanged
+	loose bool              // hard links of the host come back as copies: the store is on another file system
 	was   map[string]string // snapshot of host before any commit
 }
 
 func newWorld(t testing.TB, before, inBox func(w *world, root string)) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
+	return newWorldIn(t, t.TempDir(), "", before, inBox)
+}
+
+// newWorldIn is newWorld with the trees in dir, and the store in sets, or beside them.
+func newWorldIn(t testing.TB, dir, sets string, before, inBox func(w *world, root string)) *world {
+	t.Helper()
+	w := &world{t: t, dir: dir, sets: sets}
+	if sets == "" {
+		w.sets = filepath.Join(w.dir, "sets")
+	}
 	w.host, w.box = filepath.Join(w.dir, "host"), filepath.Join(w.dir, "box")
 	t.Cleanup(func() { // an ordinary user cannot empty a folder that is locked
-		_ = filepath.WalkDir(w.dir, func(p string, d fs.DirEntry, _ error) error {
-			if d != nil && d.IsDir() {
-				_ = os.Chmod(p, 0o755)
-			}
-			return nil
-		})
+		for _, dir := range []string{w.dir, w.sets} {
+			_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error {
+				if d != nil && d.IsDir() {
+					_ = os.Chmod(p, 0o755)
+				}
+				return nil
+			})
+		}
 	})
 	w.must(os.Mkdir(w.host, 0o755))
 	w.must(os.Mkdir(filepath.Join(w.host, "w"), 0o755))
@@ -69,7 +83,7 @@ func (w *world) must(err error) {
 
 func (w *world) open() {
 	var err error
-	w.store, err = changes.OpenStore(filepath.Join(w.dir, "sets"))
+	w.store, err = changes.OpenStore(w.sets)
 	w.must(err)
 }
 
@@ -260,7 +274,11 @@ func (w *world) isBox() {
 
 func (w *world) isOld() {
 	w.t.Helper()
-	if d := differ(snapshot(w.t, w.host, true), w.was); d != "" {
+	got, want := snapshot(w.t, w.host, true), w.was
+	if w.loose {
+		got, want = unlinked(got), unlinked(want)
+	}
+	if d := differ(got, want); d != "" {
 		w.t.Errorf("the host is not as it was:\n%s", d)
 	}
 }
@@ -271,11 +289,20 @@ func (w *world) commit(opts *changes.CommitOptions) (*changes.CommitReport, erro
 		opts = &changes.CommitOptions{}
 	}
 	opts.Root = w.host
+	if w.plain {
+		opts.OnStep(nil, true)
+	}
 	return w.store.Commit(context.Background(), testID, opts)
 }
 
 func (w *world) undo(opts *changes.UndoOptions) (*changes.UndoReport, error) {
 	w.t.Helper()
+	if opts == nil {
+		opts = &changes.UndoOptions{}
+	}
+	if w.plain {
+		opts.OnStep(nil, true)
+	}
 	return w.store.Undo(context.Background(), testID, opts)
 }
 
@@ -352,4 +379,13 @@ func (w *world) noLeftovers() {
 			w.t.Errorf("%s is left over", p)
 		}
 	}
+}
+
+// unlinked is a snapshot without what is the same file as what.
+func unlinked(m map[string]string) map[string]string {
+	out := make(map[string]string, len(m))
+	for p, s := range m {
+		out[p] = s[:strings.LastIndexByte(s, ' ')]
+	}
+	return out
 }

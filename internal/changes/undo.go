@@ -19,7 +19,7 @@ type UndoOptions struct {
 	// DryRun checks everything, and touches nothing.
 	DryRun bool
 
-	step func(name string) // tests: called before every single step
+	test testHooks
 }
 
 // An UndoReport says what an undo did; after a DryRun, what it would do.
@@ -51,7 +51,7 @@ func (s *Store) Undo(ctx context.Context, id string, opts *UndoOptions) (*UndoRe
 	if opts != nil {
 		o = *opts
 	}
-	m, err := s.open(ctx, id, "", o.step)
+	m, err := s.open(ctx, id, "", o.test)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Store) Redo(ctx context.Context, id string, opts *UndoOptions) (*UndoRe
 	if opts != nil {
 		o = *opts
 	}
-	m, err := s.open(ctx, id, "", o.step)
+	m, err := s.open(ctx, id, "", o.test)
 	if err != nil {
 		return nil, err
 	}
@@ -284,6 +284,9 @@ func (u *undoer) one(i int) error {
 			w.alt = string(backupName(u.of.num, i) + copySuffix)
 		}
 	case o.Copy:
+		if o.Before.Nlink > 1 {
+			u.notes = append(u.notes, Note{o.Path, NoteLinkCopy, "it comes back as a file of its own: it was kept on another file system than its other names"})
+		}
 		w.from, w.name = fromBackup, string(backupName(u.of.num, i)+copySuffix)
 	}
 	u.wishes = append(u.wishes, w)
