@@ -13,6 +13,9 @@ var ErrTimeout = errors.New("response timeout")
 // errEnded marks the errors of ended, to tell them from a connection's.
 var errEnded = errors.New("ended")
 
+// errUnsent marks an errEnded of a frame of which nothing went out.
+var errUnsent = errors.New("before it was sent")
+
 // ended is why a wait that ctx and deadline (zero: none) bound is over, or nil. It wraps
 // errEnded, and ctx's error or ErrTimeout.
 func ended(ctx context.Context, deadline time.Time) error {

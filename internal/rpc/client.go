@@ -73,8 +73,9 @@ type Response struct {
 }
 
 // A Client is the calling side of a connection. It is safe for concurrent use. It runs
-// no goroutine while calls are made one at a time: whoever waits for an answer reads,
-// for the others too, and passes the reading on when its own has come.
+// no goroutine of its own as a rule: whoever waits for an answer reads, for the others
+// too, and passes the reading on when its own has come. Only for answers that nobody waits
+// for any more there is one, because the other end may take nothing before they are read.
 type Client struct {
 	conn io.ReadWriteCloser
 	dl   deadliner
@@ -98,6 +99,8 @@ type Client struct {
 	reading bool // somebody reads
 	posts   []Call
 	posting bool
+	owed    int   // answers that nobody waits for, as far as is known
+	sweeper *call // reads for them when nobody else does; nil when none are owed
 }
 
 // A call is a request in flight.
@@ -210,7 +213,7 @@ func (c *Client) Do(ctx context.Context, spec Call) (Response, error) {
 		defer context.AfterFunc(ctx, c.interrupt)()
 	}
 	if err := c.transmit(ctx, cl.deadline, cl.id, spec); err != nil {
-		c.abandon(cl)
+		c.abandon(cl, !errors.Is(err, ErrEncode) && !errors.Is(err, errUnsent))
 		return Response{ID: cl.id}, err
 	}
 	if spec.Sent != nil {
@@ -302,6 +305,10 @@ func (c *Client) postAll() {
 		c.mu.Unlock()
 		if err := c.transmit(context.Background(), time.Time{}, id, spec); err != nil {
 			c.opts.Logger.Debug("rpc request not sent", "method", spec.Method, "error", err)
+			continue
 		}
+		c.mu.Lock()
+		c.oweLocked()
+		c.mu.Unlock()
 	}
 }

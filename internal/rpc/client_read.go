@@ -48,7 +48,7 @@ func (c *Client) await(ctx context.Context, cl *call) (Response, error) {
 		lead = cl.lead
 		c.mu.Unlock()
 		if err != nil {
-			c.abandon(cl)
+			c.abandon(cl, true)
 			return Response{}, err
 		}
 	}
@@ -69,15 +69,41 @@ func (c *Client) follow(ctx context.Context, cl *call) error {
 	return ended(ctx, cl.deadline)
 }
 
-// abandon forgets a call that nobody waits for any more.
-func (c *Client) abandon(cl *call) {
+// abandon forgets a call that nobody waits for any more; an answer to it will come if
+// it was sent.
+func (c *Client) abandon(cl *call, sent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, cl.id)
 	if cl.gone != nil {
 		close(cl.gone)
 	}
+	if sent && cl != c.sweeper && !cl.answered {
+		c.oweLocked()
+	}
 	c.passLocked(cl)
+}
+
+// oweLocked counts an answer that nobody waits for, and sees to it that it is read.
+func (c *Client) oweLocked() {
+	c.owed++
+	if c.sweeper == nil && c.err == nil {
+		cl := &call{wake: make(chan struct{}, 1)}
+		c.sweeper = cl
+		c.bg.Go(func() { _, _ = c.await(context.Background(), cl) })
+	}
+}
+
+// paidLocked notes that an answer came that nobody waits for.
+func (c *Client) paidLocked() {
+	c.owed = max(c.owed-1, 0)
+	if cl := c.sweeper; c.owed == 0 && cl != nil {
+		c.sweeper = nil
+		cl.answered = true
+		if !cl.lead {
+			cl.wake <- struct{}{} // has room: see passLocked
+		}
+	}
 }
 
 // passLocked gives the reading, if cl has it, to a call that waits.
@@ -87,12 +113,16 @@ func (c *Client) passLocked(cl *call) {
 	}
 	cl.lead = false
 	c.reading = false
-	for _, next := range c.calls {
-		if next.waiting && next != cl {
-			c.reading, next.lead = true, true
-			next.wake <- struct{}{} // has room: only a reader sends, and the reader is next
-			return
+	next := c.sweeper
+	for _, other := range c.calls {
+		if other.waiting && other != cl {
+			next = other
+			break
 		}
+	}
+	if next != nil && next != cl && next.waiting {
+		c.reading, next.lead = true, true
+		next.wake <- struct{}{} // has room: only a reader sends, and the reader is next
 	}
 }
 
@@ -258,6 +288,7 @@ func (c *Client) deliverAnswer(ctx context.Context, in *inbound) error {
 	}
 	if cl == nil {
 		c.opts.Logger.DebugContext(ctx, "late answer dropped", "id", in.e.id)
+		c.paidLocked()
 		return nil
 	}
 	cl.res, cl.err = c.outcome(in)

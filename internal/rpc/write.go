@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -144,7 +145,7 @@ func (w *writer) acquireLocked(ctx context.Context, deadline time.Time) error {
 	w.mu.Lock()
 	if i := slices.Index(w.waiters, turn); i >= 0 {
 		w.waiters = slices.Delete(w.waiters, i, i+1)
-		return ended(ctx, deadline)
+		return fmt.Errorf("%w %w", ended(ctx, deadline), errUnsent)
 	}
 	// The turn was given at the same moment: use it, the write will notice the end.
 	if w.err != nil {
@@ -250,7 +251,7 @@ func (w *writer) send(ctx context.Context, deadline time.Time, first, head, raw 
 	case !errors.Is(err, errEnded):
 		return nil, err
 	case sent <= begun:
-		return slices.Clone(head[sent:begun]), err
+		return slices.Clone(head[sent:begun]), fmt.Errorf("%w %w", err, errUnsent)
 	case sent < len(head):
 		return slices.Concat(head[sent:], raw), err
 	default:
