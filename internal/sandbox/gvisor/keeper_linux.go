@@ -19,6 +19,7 @@ import (
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
 	"gvisor.dev/gvisor/runsc/flag"
+	gsandbox "gvisor.dev/gvisor/runsc/sandbox"
 	"gvisor.dev/gvisor/runsc/specutils"
 
 	"airlock/internal/sandbox"
@@ -51,7 +52,9 @@ type keeper struct {
 	conn *net.UnixConn
 	plan *plan
 	conf *config.Config
-	c    *container.Container
+	c    *container.Container // used by the serving goroutine
+	sb   *gsandbox.Sandbox    // safe for concurrent use
+	pid  int                  // of the monitor
 
 	outOfMemory atomic.Bool
 	destroying  atomic.Bool
@@ -155,6 +158,7 @@ func (k *keeper) start() (notes []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
+	k.sb, k.pid = k.c.Sandbox, k.c.SandboxPid()
 	if err := k.c.Start(k.conf); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
@@ -232,7 +236,7 @@ func (k *keeper) watch() {
 	if k.plan.Memory > 0 {
 		go k.watchMemory(stop)
 	}
-	k.c.Wait()
+	k.sb.Wait(k.plan.ID)
 	close(stop)
 	if k.destroying.Load() {
 		return
@@ -255,7 +259,7 @@ func (k *keeper) watchMemory(stop chan struct{}) {
 			continue
 		}
 		k.outOfMemory.Store(true)
-		unix.Kill(k.c.SandboxPid(), unix.SIGKILL)
+		unix.Kill(k.pid, unix.SIGKILL)
 		return
 	}
 }
@@ -264,7 +268,7 @@ func (k *keeper) passedMemory() bool {
 	if k.plan.Cgroup != "" {
 		return oomKills(k.plan.Cgroup) > 0
 	}
-	u, err := k.c.Sandbox.Usage(false)
+	u, err := k.sb.Usage(false)
 	return err == nil && int64(u.Total) > k.plan.Memory
 }
 
@@ -275,8 +279,8 @@ func (k *keeper) destroy() {
 	}
 	k.destroying.Store(true)
 	// Killed first: the engine would otherwise wait for a frozen sandbox to end nicely.
-	if pid := k.c.SandboxPid(); pid > 0 {
-		unix.Kill(pid, unix.SIGKILL)
+	if k.pid > 0 {
+		unix.Kill(k.pid, unix.SIGKILL)
 	}
 	if err := k.c.Destroy(); err != nil {
 		fmt.Fprintln(os.Stderr, "destroy:", err)

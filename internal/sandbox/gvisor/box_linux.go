@@ -1,0 +1,242 @@
+package gvisor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"airlock/agent"
+	"airlock/internal/sandbox"
+)
+
+// box is one sandbox and the process that keeps it.
+type box struct {
+	driver  *Driver
+	spec    sandbox.Spec
+	dir     string // of this sandbox, below the driver's run folder
+	lock    *os.File
+	started time.Time
+	cmd     *exec.Cmd
+	control *net.UnixConn
+	client  *agent.Client
+	notes   []string
+
+	calls   sync.Mutex // one request to the keeper at a time
+	replies chan reply
+
+	done    chan struct{} // closed when the keeper has ended
+	mu      sync.Mutex
+	ended   *ending // what the keeper said of the sandbox's end
+	closing bool
+	waitErr error
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// watch waits for the keeper's end.
+func (b *box) watch() {
+	err := b.cmd.Wait()
+	b.mu.Lock()
+	b.waitErr = err
+	b.mu.Unlock()
+	b.control.SetReadDeadline(time.Now().Add(time.Second)) // what it said last is still read
+	close(b.done)
+}
+
+// listen reads what the keeper says: replies, and how the sandbox ended.
+func (b *box) listen() {
+	defer close(b.replies)
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := b.control.Read(buf)
+		if err != nil || n == 0 {
+			return
+		}
+		var m reply
+		if json.Unmarshal(buf[:n], &m) != nil {
+			return
+		}
+		if m.Ended != nil {
+			b.mu.Lock()
+			b.ended = m.Ended
+			b.mu.Unlock()
+			continue
+		}
+		b.replies <- m
+	}
+}
+
+// call makes a request of the keeper, with a file if there is one.
+func (b *box) call(ctx context.Context, req request, file *os.File) (reply, error) {
+	b.calls.Lock()
+	defer b.calls.Unlock()
+	data, err := json.Marshal(req)
+	if err != nil {
+		return reply{}, err
+	}
+	var oob []byte
+	if file != nil {
+		oob = unix.UnixRights(int(file.Fd()))
+	}
+	if _, _, err := b.control.WriteMsgUnix(data, oob, nil); err != nil {
+		return reply{}, b.endErr(err)
+	}
+	select {
+	case rep, ok := <-b.replies:
+		if !ok {
+			return reply{}, b.endErr(io.ErrUnexpectedEOF)
+		}
+		return rep, rep.err()
+	case <-ctx.Done():
+		return reply{}, ctx.Err()
+	}
+}
+
+// endErr says what the end of the sandbox makes of an error.
+func (b *box) endErr(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended != nil {
+		return b.ended.err()
+	}
+	return fmt.Errorf("%w: %w", sandbox.ErrEnded, err)
+}
+
+func (b *box) ID() string            { return b.spec.ID }
+func (b *box) Client() *agent.Client { return b.client }
+func (b *box) Started() time.Time    { return b.started }
+func (b *box) Done() <-chan struct{} { return b.done }
+func (b *box) Notes() []string       { return b.notes }
+
+// Identity is empty for root, whose agent is root as well.
+func (b *box) Identity() string {
+	if os.Geteuid() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
+}
+
+func (b *box) Err() error {
+	select {
+	case <-b.done:
+	default:
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.ended != nil:
+		return b.ended.err()
+	case b.closing:
+		return nil
+	default:
+		return sandbox.ErrEnded
+	}
+}
+
+// Upper writes the upper layer.
+func (b *box) Upper(ctx context.Context, w io.Writer) error {
+	r, pw, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("read what sandbox %s changed: %w", b.spec.ID, err)
+	}
+	defer r.Close()
+	unix.FcntlInt(pw.Fd(), unix.F_SETPIPE_SZ, 1<<20)
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(w, r)
+		if err != nil {
+			r.Close() // the writer gets EPIPE instead of waiting for a reader that is gone
+		}
+		copied <- err
+	}()
+	called := make(chan error, 1)
+	go func() {
+		_, err := b.call(ctx, request{Op: opUpper}, pw)
+		called <- err
+	}()
+	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Now()) })
+	defer stop()
+	// Our end is closed once the keeper has its own; the copy then ends with the tar.
+	err = <-called
+	pw.Close()
+	copyErr := <-copied
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case err != nil:
+		err = b.settle(err)
+	default:
+		err = copyErr
+	}
+	if err != nil {
+		return fmt.Errorf("read what sandbox %s changed: %w", b.spec.ID, err)
+	}
+	return nil
+}
+
+// settleTime is how long the reason of a sandbox's end may lag behind its effects.
+const settleTime = time.Second
+
+// settle gives the reason for which the sandbox ended, if err came of its end.
+func (b *box) settle(err error) error {
+	select {
+	case <-b.done:
+		return b.endErr(err)
+	case <-time.After(settleTime):
+		return err
+	}
+}
+
+// Close ends the sandbox: the keeper sees the control socket close, ends everything,
+// removes its cgroup and goes; then the folder is removed.
+func (b *box) Close() error {
+	b.closeOnce.Do(func() {
+		b.mu.Lock()
+		b.closing = true
+		b.mu.Unlock()
+		b.closeErr = b.abandon()
+	})
+	return b.closeErr
+}
+
+// keeperGrace is how long a keeper may take to end everything before it is killed; its
+// children then die with it, and Sweep removes what it could not.
+const keeperGrace = 10 * time.Second
+
+func (b *box) abandon() error {
+	if b.control != nil {
+		b.control.CloseWrite()
+	}
+	if b.cmd != nil && b.cmd.Process != nil {
+		select {
+		case <-b.done:
+		case <-time.After(keeperGrace):
+			b.cmd.Process.Kill()
+			<-b.done
+		}
+	}
+	if b.client != nil {
+		b.client.Close()
+	}
+	if b.control != nil {
+		b.control.Close()
+	}
+	if b.dir == "" {
+		return nil
+	}
+	err := removeRun(b.dir)
+	if b.lock != nil {
+		b.lock.Close()
+	}
+	return err
+}
