@@ -1,0 +1,457 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"airlock/agent"
+	"airlock/internal/rpc"
+)
+
+// odd makes one of each kind of file that is not regular, and returns their names.
+func odd(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	if err := os.Symlink("fifo", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		dir: "is a folder", filepath.Join(dir, "fifo"): "is a named pipe", filepath.Join(dir, "link"): "is a named pipe",
+		filepath.Join(dir, "socket"): "is a socket", "/dev/zero": "is a device", "/dev/tty": "is a device",
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	w := connect(t, &options{MaxFrame: 1 << 20})
+	w.hello()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	text := file("text", []byte("héllo wörld\n"))
+	binary := file("binary", []byte{0, 1, 0xFF})
+	empty := file("empty", nil)
+	big := file("big", bytes.Repeat([]byte("x"), 2<<20))
+	escapes := file("escapes", bytes.Repeat([]byte{1}, 200_000))
+	under := file("under", bytes.Repeat([]byte("y"), 1<<20-600))
+	latin := file("latin", []byte("caf\xe9 and more"))
+
+	for _, tt := range []struct {
+		name   string
+		params object
+		want   agent.ReadFileResult
+		raw    string
+	}{
+		{"text as it is", object{"path": text}, agent.ReadFileResult{Content: "héllo wörld\n"}, ""},
+		{"an empty file", object{"path": empty}, agent.ReadFileResult{}, ""},
+		{"base64", object{"path": binary, "encoding": "base64"}, agent.ReadFileResult{Content: "AAH/"}, ""},
+		{"raw", object{"path": binary, "encoding": "raw"}, agent.ReadFileResult{}, "\x00\x01\xff"},
+		{"an empty file, raw", object{"path": empty, "encoding": "raw"}, agent.ReadFileResult{}, ""},
+		{"almost a frame", object{"path": under}, agent.ReadFileResult{Content: strings.Repeat("y", 1<<20-600)}, ""},
+		{"a range", object{"path": text, "offset": 3, "limit": 4}, agent.ReadFileResult{Content: "llo ", Size: 14}, ""},
+		{"a range up to the end", object{"path": text, "offset": 10, "limit": 4}, agent.ReadFileResult{Content: "rld\n"[0:4], Size: 14, EOF: true}, ""},
+		{"a range beyond the end", object{"path": text, "offset": 100, "limit": 4}, agent.ReadFileResult{Size: 14, EOF: true}, ""},
+		{"a range from an offset to the end", object{"path": text, "offset": 10}, agent.ReadFileResult{Content: "rld\n", Size: 14, EOF: true}, ""},
+		{"a range of text ends with a whole character", object{"path": text, "limit": 2}, agent.ReadFileResult{Content: "h", Size: 14}, ""},
+		{"a range of bytes ends anywhere", object{"path": text, "limit": 2, "encoding": "raw"}, agent.ReadFileResult{Size: 14}, "h\xc3"},
+		{"a range of a large file", object{"path": big, "offset": 2<<20 - 2, "limit": 2}, agent.ReadFileResult{Content: "xx", Size: 2 << 20, EOF: true}, ""},
+		{"a file of /proc has no size and is whole", object{"path": "/proc/sys/kernel/ostype"}, agent.ReadFileResult{Content: "Linux\n"}, ""},
+		{"a range in a file of /proc", object{"path": "/proc/sys/kernel/ostype", "limit": 100}, agent.ReadFileResult{Content: "Linux\n", EOF: true}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := w.call(agent.MethodReadFile, tt.params)
+			var got agent.ReadFileResult
+			into(t, "read_file", r, &got)
+			if got != tt.want || string(r.payload) != tt.raw {
+				t.Errorf("read_file = %.200v and %q, want %.200v and %q", got, r.payload, tt.want, tt.raw)
+			}
+		})
+	}
+	refused := map[string]struct {
+		params object
+		code   int
+		want   string
+	}{
+		"a file that is not there":      {object{"path": "/no/such"}, rpc.CodeInternal, "read /no/such: no such file or directory"},
+		"bytes that are not text":       {object{"path": binary}, rpc.CodeInternal, "base64"},
+		"a range that is not text":      {object{"path": latin, "limit": 8}, rpc.CodeInternal, "base64"},
+		"less than a character":         {object{"path": text, "offset": 1, "limit": 1}, rpc.CodeInternal, "less than the next character"},
+		"more than a frame":             {object{"path": big}, rpc.CodeInternal, "read ranges with offset and limit"},
+		"more than a frame as base64":   {object{"path": under, "encoding": "base64"}, rpc.CodeInternal, "read ranges"},
+		"more than a frame, raw":        {object{"path": big, "encoding": "raw"}, rpc.CodeInternal, "read ranges"},
+		"more than a frame by escaping": {object{"path": escapes}, rpc.CodeInternal, "read ranges"},
+		"no path":                       {object{}, rpc.CodeInvalidParams, "path is missing"},
+		"an empty path":                 {object{"path": ""}, rpc.CodeInvalidParams, "path is empty"},
+		"a NUL in the path":             {object{"path": "a\x00b"}, rpc.CodeInvalidParams, "path has a NUL byte"},
+		"an encoding that is none":      {object{"path": text, "encoding": "utf-16"}, rpc.CodeInvalidParams, "encoding"},
+		"an offset below 0":             {object{"path": text, "offset": -1}, rpc.CodeInvalidParams, "offset"},
+		"a limit below 0":               {object{"path": text, "limit": -1}, rpc.CodeInvalidParams, "limit"},
+		"a limit above a chunk":         {object{"path": text, "limit": agent.MaxChunk + 1}, rpc.CodeInvalidParams, "limit"},
+	}
+	for path, want := range odd(t, dir) {
+		refused["a path that "+want+": "+filepath.Base(path)] = struct {
+			params object
+			code   int
+			want   string
+		}{object{"path": path}, rpc.CodeInternal, want}
+	}
+	for name, tt := range refused {
+		t.Run(name, func(t *testing.T) {
+			r := w.call(agent.MethodReadFile, tt.params)
+			if r.Error == nil || r.Error.Code != tt.code || !strings.Contains(r.Error.Message, tt.want) {
+				t.Errorf("read_file: err = %v, want code %d and %q", r.Error, tt.code, tt.want)
+			}
+		})
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	old := syscall.Umask(0o022)
+	t.Cleanup(func() { syscall.Umask(old) })
+	w := connect(t, nil)
+	w.hello()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"old", "private", "target"} {
+		if err := os.WriteFile(path(name), []byte("old content"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("target", path("symlink")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(path("old"), path("hardlink")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		params  object
+		raw     []byte
+		at      string
+		content string
+		mode    os.FileMode
+	}{
+		{"a new file has mode 0644", object{"path": path("new"), "content": "hi"}, nil, "new", "hi", 0o644},
+		{"an old file is replaced in place and keeps its mode", object{"path": path("old"), "content": "new"}, nil, "hardlink", "new", 0o600},
+		{"a link is followed", object{"path": path("symlink"), "content": "x"}, nil, "target", "x", 0o600},
+		{"an empty content empties", object{"path": path("target"), "content": ""}, nil, "target", "", 0o600},
+		{"base64", object{"path": path("bin"), "content": "AAH/", "encoding": "base64"}, nil, "bin", "\x00\x01\xff", 0o644},
+		{"raw", object{"path": path("raw"), "content": "", "encoding": "raw"}, []byte{0, 255}, "raw", "\x00\xff", 0o644},
+		{"raw and empty", object{"path": path("raw"), "encoding": "raw"}, []byte{}, "raw", "", 0o644},
+		{"a mode for a new file", object{"path": path("secret"), "content": "s", "mode": 0o600}, nil, "secret", "s", 0o600},
+		{"a mode for an old file", object{"path": path("private"), "content": "p", "mode": 0o755}, nil, "private", "p", 0o755},
+		{"the umask does not take from a mode", object{"path": path("open"), "content": "p", "mode": 0o666}, nil, "open", "p", 0o666},
+		{"a mode with set-id bits", object{"path": path("suid"), "content": "p", "mode": 0o4755}, nil, "suid", "p", os.ModeSetuid | 0o755},
+		{"an offset keeps the rest", object{"path": path("new"), "content": "H", "offset": 0}, nil, "new", "Hi", 0o644},
+		{"an offset appends", object{"path": path("new"), "content": "!", "offset": 2}, nil, "new", "Hi!", 0o644},
+		{"an offset beyond the end leaves a hole", object{"path": path("hole"), "content": "x", "offset": 3}, nil, "hole", "\x00\x00\x00x", 0o644},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := w.wait(w.send(agent.MethodWriteFile, tt.params, tt.raw))
+			if r.Error != nil || string(r.Result) != `{"success":true}` {
+				t.Fatalf("write_file = %s, err = %v", r.Result, r.Error)
+			}
+			got, err := os.ReadFile(path(tt.at))
+			if err != nil || string(got) != tt.content {
+				t.Errorf("content = %q, want %q, err = %v", got, tt.content, err)
+			}
+			if st, err := os.Stat(path(tt.at)); err != nil || st.Mode() != tt.mode {
+				t.Errorf("mode = %v, want %v, err = %v", st.Mode(), tt.mode, err)
+			}
+		})
+	}
+	type refusal struct {
+		params object
+		raw    []byte
+		code   int
+		want   string
+	}
+	refused := map[string]refusal{
+		"a folder that is not there": {object{"path": "/no/such/file", "content": ""}, nil, rpc.CodeInternal, "write /no/such/file: no such file or directory"},
+		"no content":                 {object{"path": path("x")}, nil, rpc.CodeInvalidParams, "content is missing"},
+		"no path":                    {object{"content": ""}, nil, rpc.CodeInvalidParams, "path is missing"},
+		"content of another type":    {object{"path": path("x"), "content": 1}, nil, rpc.CodeInvalidParams, "content: want a string, got number"},
+		"content that is no base64":  {object{"path": path("x"), "content": "%", "encoding": "base64"}, nil, rpc.CodeInvalidParams, "content"},
+		"raw without a payload":      {object{"path": path("x"), "encoding": "raw"}, nil, rpc.CodeInvalidParams, "payload"},
+		"a payload that is not raw":  {object{"path": path("x"), "content": ""}, []byte("x"), rpc.CodeInvalidParams, "payload"},
+		"content twice":              {object{"path": path("x"), "content": "y", "encoding": "raw"}, []byte("x"), rpc.CodeInvalidParams, "content"},
+		"a mode that is none":        {object{"path": path("x"), "content": "", "mode": 0o10000}, nil, rpc.CodeInvalidParams, "mode"},
+		"a mode below 0":             {object{"path": path("x"), "content": "", "mode": -1}, nil, rpc.CodeInvalidParams, "mode"},
+		"an offset below 0":          {object{"path": path("x"), "content": "", "offset": -1}, nil, rpc.CodeInvalidParams, "offset"},
+		"a full disk":                {object{"path": "/dev/full", "content": "x"}, nil, rpc.CodeInternal, "device"},
+	}
+	for path, want := range odd(t, dir) {
+		refused["a path that "+want+": "+filepath.Base(path)] = refusal{object{"path": path, "content": ""}, nil, rpc.CodeInternal, want}
+	}
+	for name, tt := range refused {
+		t.Run(name, func(t *testing.T) {
+			r := w.wait(w.send(agent.MethodWriteFile, tt.params, tt.raw))
+			if r.Error == nil || r.Error.Code != tt.code || !strings.Contains(r.Error.Message, tt.want) {
+				t.Errorf("write_file: err = %v, want code %d and %q", r.Error, tt.code, tt.want)
+			}
+		})
+	}
+	if _, err := os.Stat(path("x")); err == nil {
+		t.Error("a refused write made its file")
+	}
+}
+
+func TestLargeContentComesBack(t *testing.T) {
+	w := connect(t, nil)
+	path := filepath.Join(t.TempDir(), "large")
+	data := bytes.Repeat([]byte{0, 1, 2, 0xFE}, 4<<20)
+	w.must(agent.MethodWriteFile, object{"path": path, "content": base64.StdEncoding.EncodeToString(data), "encoding": "base64"}, &agent.Success{})
+	w.hello()
+	if r := w.call(agent.MethodReadFile, object{"path": path, "encoding": "raw"}); r.Error != nil || !bytes.Equal(r.payload, data) {
+		t.Errorf("%d bytes came back, want %d; err = %v", len(r.payload), len(data), r.Error)
+	}
+}
+
+func TestListDir(t *testing.T) {
+	dir := t.TempDir()
+	w := connect(t, nil)
+	for _, name := range []string{"b", "a", "Z", "\xff\xfe", "é", "new\nline"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("dir", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	r := w.call(agent.MethodListDir, object{"path": dir})
+	want := `{"entries":[{"name":"Z","is_dir":false,"size":1},{"name":"a","is_dir":false,"size":1},{"name":"b","is_dir":false,"size":1},` +
+		`{"name":"dir","is_dir":true,"size":0},{"name":"link","is_dir":false,"size":3},{"name":"new\nline","is_dir":false,"size":8},` +
+		`{"name":"é","is_dir":false,"size":2},{"name":"` + "\uFFFD\uFFFD" + `","is_dir":false,"size":2}]}`
+	if string(r.Result) != want {
+		t.Errorf("list_dir = %s, want %s; err = %v", r.Result, want, r.Error)
+	}
+	if r := w.call(agent.MethodListDir, object{"path": filepath.Join(dir, "dir")}); string(r.Result) != `{"entries":[]}` {
+		t.Errorf("an empty folder: %s, err = %v", r.Result, r.Error)
+	}
+	for path, want := range map[string]string{
+		"/no/such": "list /no/such: no such file", filepath.Join(dir, "a"): "not a directory",
+		"/dev/zero": "not a directory",
+	} {
+		if r := w.call(agent.MethodListDir, object{"path": path}); r.Error == nil || r.Error.Code != rpc.CodeInternal || !strings.Contains(r.Error.Message, want) {
+			t.Errorf("list_dir %s: err = %v, want %q", path, r.Error, want)
+		}
+	}
+}
+
+func TestListDirOfAHundredThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 100,000 files")
+	}
+	dir := t.TempDir()
+	for i := range 100_000 {
+		fd, err := syscall.Open(fmt.Sprintf("%s/file-%06d", dir, i), syscall.O_CREAT|syscall.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		syscall.Close(fd)
+	}
+	var res agent.ListDirResult
+	connect(t, nil).must(agent.MethodListDir, object{"path": dir}, &res)
+	if len(res.Entries) != 100_000 || res.Entries[99_999].Name != "file-099999" {
+		t.Errorf("%d entries", len(res.Entries))
+	}
+	small := connect(t, &options{MaxFrame: 1 << 20})
+	if r := small.call(agent.MethodListDir, object{"path": dir}); r.Error == nil || !strings.Contains(r.Error.Message, "do not fit into one answer") {
+		t.Errorf("more than a frame: err = %v", r.Error)
+	}
+}
+
+func TestStat(t *testing.T) {
+	dir := t.TempDir()
+	w := connect(t, nil)
+	odd(t, dir)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("12345"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	when := time.Date(2001, 2, 3, 4, 5, 6, 7000, time.UTC)
+	if err := os.Chtimes(file, when, when); err != nil {
+		t.Fatal(err)
+	}
+	var got agent.FileInfo
+	w.must(agent.MethodStat, object{"path": file}, &got)
+	if want := (agent.FileInfo{Name: "file", Type: "file", Size: 5, Mode: 0o640, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), MTime: when}); got != want {
+		t.Errorf("stat = %+v, want %+v", got, want)
+	}
+	for name, want := range map[string]string{"fifo": "fifo", "socket": "socket", "link": "symlink", ".": "dir", "/dev/null": "device"} {
+		path := filepath.Join(dir, name)
+		if filepath.IsAbs(name) {
+			path = name
+		}
+		var got agent.FileInfo
+		if w.must(agent.MethodStat, object{"path": path}, &got); got.Type != want {
+			t.Errorf("stat %s: type %q, want %q", name, got.Type, want)
+		}
+		if want == "symlink" && got.Target != "fifo" {
+			t.Errorf("stat %s: target %q", name, got.Target)
+		}
+	}
+	if w.must(agent.MethodStat, object{"path": filepath.Join(dir, "link"), "follow": true}, &got); got.Type != "fifo" {
+		t.Errorf("stat with follow: type %q", got.Type)
+	}
+	if r := w.call(agent.MethodStat, object{"path": "/no/such"}); r.Error == nil || r.Error.Message != "stat /no/such: no such file or directory" {
+		t.Errorf("stat: err = %v", r.Error)
+	}
+	t.Run("a time that JSON cannot say", func(t *testing.T) {
+		far := time.Unix(1<<40, 0)
+		if err := os.Chtimes(file, far, far); err != nil {
+			t.Skipf("the file system does not take it: %v", err)
+		}
+		w.must(agent.MethodStat, object{"path": file}, &got)
+	})
+}
+
+func TestFolders(t *testing.T) {
+	dir := t.TempDir()
+	w := connect(t, nil)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	ok := func(method string, params object) {
+		t.Helper()
+		if r := w.call(method, params); string(r.Result) != `{"success":true}` {
+			t.Errorf("%s %v: %s, err = %v", method, params, r.Result, r.Error)
+		}
+	}
+	fails := func(method string, params object, want string) {
+		t.Helper()
+		if r := w.call(method, params); r.Error == nil || r.Error.Code != rpc.CodeInternal || !strings.Contains(r.Error.Message, want) {
+			t.Errorf("%s %v: err = %v, want %q", method, params, r.Error, want)
+		}
+	}
+	ok(agent.MethodMkdir, object{"path": path("a")})
+	fails(agent.MethodMkdir, object{"path": path("a")}, "mkdir "+path("a")+": file exists")
+	ok(agent.MethodMkdir, object{"path": path("a"), "parents": true})
+	fails(agent.MethodMkdir, object{"path": path("b/c")}, "no such file")
+	ok(agent.MethodMkdir, object{"path": path("b/c/d/"), "parents": true, "mode": 0o1777})
+	if st, err := os.Stat(path("b/c/d")); err != nil || st.Mode() != os.ModeDir|os.ModeSticky|0o777 {
+		t.Errorf("mode = %v, err = %v", st.Mode(), err)
+	}
+	ok(agent.MethodWriteFile, object{"path": path("b/file"), "content": "x"})
+	fails(agent.MethodMkdir, object{"path": path("b/file"), "parents": true}, "file exists")
+	fails(agent.MethodMkdir, object{"path": path("b/file/x"), "parents": true}, "not a directory")
+
+	ok(agent.MethodRename, object{"from": path("b/file"), "to": path("a/moved")})
+	fails(agent.MethodRename, object{"from": path("b/file"), "to": path("a/x")}, "rename "+path("b/file")+" to "+path("a/x")+": no such file")
+	fails(agent.MethodRename, object{"from": path("a/moved"), "to": path("b")}, "directory")
+
+	keep := path("keep")
+	ok(agent.MethodMkdir, object{"path": keep})
+	ok(agent.MethodWriteFile, object{"path": keep + "/precious", "content": "x"})
+	for _, link := range []string{path("a/link"), path("link")} {
+		if err := os.Symlink(keep, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails(agent.MethodRemove, object{"path": path("a")}, "not empty")
+	ok(agent.MethodRemove, object{"path": path("a"), "recursive": true})
+	ok(agent.MethodRemove, object{"path": path("link") + "/", "recursive": true})
+	ok(agent.MethodRemove, object{"path": path("b/c/d")})
+	fails(agent.MethodRemove, object{"path": path("a"), "recursive": true}, "remove "+path("a")+": no such file")
+	for _, path := range []string{"/", "//", ".", "..", dir + "/..", dir + "/."} {
+		fails(agent.MethodRemove, object{"path": path, "recursive": true}, "is not removed")
+	}
+	if _, err := os.Stat(keep + "/precious"); err != nil {
+		t.Errorf("what a link pointed to was removed: %v", err)
+	}
+}
+
+func TestParams(t *testing.T) {
+	w := connect(t, nil)
+	methods := []string{
+		agent.MethodPing, agent.MethodExec, agent.MethodExecCode, agent.MethodReadFile, agent.MethodWriteFile, agent.MethodListDir, agent.MethodHello,
+		agent.MethodCancel, agent.MethodInput, agent.MethodResize, agent.MethodSignal, agent.MethodStat, agent.MethodMkdir, agent.MethodRename, agent.MethodRemove,
+	}
+	refused := func(method, params, want string) {
+		t.Helper()
+		r := w.call(method, params)
+		if r.Error == nil || r.Error.Code != rpc.CodeInvalidParams || !strings.Contains(r.Error.Message, want) {
+			t.Errorf("%s %s: err = %v, want code %d and %q", method, params, r.Error, rpc.CodeInvalidParams, want)
+		}
+	}
+	for _, method := range methods {
+		refused(method, `["by", "position"]`, "must be an object")
+	}
+	for _, tt := range []struct{ method, params, want string }{
+		{"exec", `{}`, "cmd is missing"},
+		{"exec", `{"cmd":null}`, "cmd is missing"},
+		{"exec", `{"cmd":1}`, "cmd: want a string, got number"},
+		{"exec", `{"cmd":"x","argv":["y"]}`, "exclude each other"},
+		{"exec", `{"argv":[]}`, "names no program"},
+		{"exec", `{"argv":[""]}`, "names no program"},
+		{"exec", `{"argv":["x",1]}`, "argv: want a string, got number"},
+		{"exec", `{"argv":"x"}`, "argv: want an array, got string"},
+		{"exec", `{"argv":["x","a\u0000b"]}`, "argv[1] has a NUL byte"},
+		{"exec", `{"cmd":"a\u0000b"}`, "cmd has a NUL byte"},
+		{"exec", `{"cmd":"x","cwd":"relative"}`, "not absolute"},
+		{"exec", `{"cmd":"x","cwd":"/a\u0000"}`, "cwd has a NUL byte"},
+		{"exec", `{"cmd":"x","user":"a\u0000"}`, "user has a NUL byte"},
+		{"exec", `{"cmd":"x","timeout_ms":-1}`, "timeout_ms is negative"},
+		{"exec", `{"cmd":"x","timeout_ms":"1"}`, "timeout_ms: want a whole number in range, got string"},
+		{"exec", `{"cmd":"x","timeout_ms":1e30}`, "timeout_ms: want a whole number"},
+		{"exec", `{"cmd":"x","max_procs":-1}`, "max_procs is negative"},
+		{"exec", `{"cmd":"x","env":{"":"v"}}`, "env"},
+		{"exec", `{"cmd":"x","env":{"a=b":"v"}}`, `"a=b"`},
+		{"exec", `{"cmd":"x","env":{"A":"v\u0000"}}`, "NUL"},
+		{"exec", `{"cmd":"x","env":{"A":1}}`, "env"},
+		{"exec", `{"cmd":"x","env":[]}`, "env: want an object, got array"},
+		{"exec", `{"cmd":"x","groups":[-1]}`, "groups"},
+		{"exec", `{"cmd":"x","groups":[4294967295]}`, "is no group"},
+		{"exec", `{"cmd":"x","tty":{"rows":-1}}`, "tty.rows"},
+		{"exec", `{"cmd":"x","tty":true}`, "tty: want an object, got bool"},
+		{"exec", `{"cmd":"x","stream":"yes"}`, "stream: want true or false"},
+		{"cancel", `{}`, "id is missing"},
+		{"cancel", `{"id":-1}`, "id: want a whole number"},
+		{"resize", `{"id":1}`, "rows is missing"},
+		{"resize", `{"id":1,"rows":1}`, "cols is missing"},
+		{"resize", `{"id":1,"rows":70000,"cols":1}`, "rows"},
+		{"rename", `{"from":"a"}`, "to is missing"},
+		{"rename", `{"to":"a"}`, "from is missing"},
+		{"mkdir", `{"path":"/x","mode":4096}`, "mode"},
+		{"stat", `{"path":7}`, "path: want a string"},
+		{"remove", `{"path":""}`, "path is empty"},
+		{"list_dir", `{}`, "path is missing"},
+	} {
+		refused(tt.method, tt.params, tt.want)
+	}
+	t.Run("a relative path is relative to the agent's folder", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		w.must(agent.MethodWriteFile, object{"path": "here", "content": "x"}, &agent.Success{})
+		if _, err := os.Stat("here"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("no params are empty params", func(t *testing.T) {
+		if r := w.call(agent.MethodPing, json.RawMessage("null")); string(r.Result) != `{"pong":true}` {
+			t.Errorf("ping: %s, err = %v", r.Result, r.Error)
+		}
+	})
+}
