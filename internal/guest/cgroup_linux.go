@@ -64,11 +64,7 @@ func (c *cgroups) create(limit int64) (*cgroup, error) {
 		return nil, fmt.Errorf("%d control groups are still in use by background processes", maxKeptCgroups)
 	}
 	g := &cgroup{dir: filepath.Join(home, name), max: limit}
-	if v2 {
-		// Fails where the group holds processes and is not the root: then pids.max is
-		// missing below, and that error says what matters.
-		_ = os.WriteFile(filepath.Join(home, "cgroup.subtree_control"), []byte("+pids"), 0)
-	} else {
+	if !v2 {
 		g.home = home
 	}
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
@@ -104,7 +100,18 @@ func pidsHome() (dir string, v2 bool, err error) {
 	if _, err := os.Stat(dir); err != nil {
 		dir = base
 	}
+	// Version 2 hands controllers down only from groups without processes, and from the
+	// root, where a sandbox's agent may work.
+	if v2 && handDown(dir) != nil && handDown(base) == nil {
+		dir = base
+	}
 	return dir, v2, nil
+}
+
+// handDown lets the groups below dir limit processes. Where it cannot, their pids.max is
+// missing, and that error says what matters.
+func handDown(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+pids"), 0)
 }
 
 // ownGroup finds the path of this process's group in /proc/self/cgroup: lines of
