@@ -127,6 +127,11 @@ func (s *server) admit(ctx context.Context, l *lane, size int64) bool {
 func (s *server) perform(ctx context.Context, req *Request, c class) error {
 	enc := s.enc.get()
 	defer s.enc.put(enc)
+	defer func() {
+		if req.Sent != nil {
+			req.Sent()
+		}
+	}()
 	head, raw := s.answer(ctx, enc, req)
 	s.mu.Lock()
 	delete(s.flight, req.ID)

@@ -41,6 +41,10 @@ type Request struct {
 	Method string
 	Params json.RawMessage // nil when the request had none
 	Raw    []byte          // the frame's raw payload; nil when it had none
+
+	// Sent, where the Handler sets it, is called once when the answer has been written
+	// or given up. Until then the answer is memory that the Handler may want to count.
+	Sent func()
 }
 
 // A Reply is a Handler's result with a raw payload behind it.
