@@ -55,6 +55,10 @@ func (c *checker) wishes(list []*Change) ([]wish, error) {
 			continue
 		}
 		now, err := c.host.Lstat(ch.Path)
+		if ch.New == nil && blocked(err) {
+			c.conflict(ch.Path, "a folder above it has become a link or a file", adviceFolder)
+			continue
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func (x *executor) clean() error {
 		want := o.Before
 		if o.Do == doTouch {
 			// Its mode is not ours to set; its time is, for only we worked in it.
-			n, err := look(x.host, o.Path)
+			n, err := x.look(o.Path)
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func (x *executor) clean() error {
 			n.MTime = o.Before.MTime
 			want = n
 		}
-		if _, err := x.host.setMeta(o.Path, want); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := x.host.setMeta(o.Path, want); err != nil && !gone(err) {
 			if o.Do == doTouch && errors.Is(err, fs.ErrPermission) {
 				continue // another's folder: its time cannot be set back
 			}
@@ -57,7 +57,7 @@ func (x *executor) clean() error {
 func (x *executor) cleanOne(i int) error {
 	o := &x.j.ops[i]
 	tmp := x.tmp(i)
-	n, err := look(x.host, tmp)
+	n, err := x.look(tmp)
 	if err != nil || n == nil {
 		return err
 	}
@@ -92,12 +92,12 @@ func (x *executor) forget() error {
 			continue
 		}
 		x.step("remove the copy of " + string(o.Path))
-		if err := x.set.Remove(x.copyName(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := x.set.Remove(x.copyName(i)); err != nil && !gone(err) {
 			return err
 		}
 	}
 	x.step("remove the backup folder")
-	if err := x.set.Remove(x.vaultDir()); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotEmpty) {
+	if err := x.set.Remove(x.vaultDir()); err != nil && !gone(err) && !errors.Is(err, errNotEmpty) {
 		return err
 	}
 	if err := x.syncNames(); err != nil {

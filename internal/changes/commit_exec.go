@@ -126,6 +126,20 @@ func look(h *hostFS, p Path) (*Node, error) {
 	return n, err
 }
 
+// look is the same for the executor, which must not take a folder that somebody swapped
+// for a link for one that is empty: what it has to clear up is still in the folder. By
+// force, it is given up.
+func (x *executor) look(p Path) (*Node, error) {
+	n, err := x.host.Lstat(p)
+	if gone(err) || x.force && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if blocked(err) {
+		return nil, &ConflictError{ID: x.id, Conflicts: []Conflict{{p, "a folder above it has become a link", adviceFolder}}}
+	}
+	return n, err
+}
+
 // begin writes the plan to a new journal. Nothing is touched before it is on the disk.
 func (x *executor) begin() error {
 	x.step("journal begin")

@@ -3,7 +3,6 @@ package changes
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 )
 
 // finish does what remains after the point of no return, from wherever an earlier run
@@ -21,9 +20,12 @@ func (x *executor) finish() error {
 		if x.j.ops[i].Do == doSame {
 			continue
 		}
-		n, err := look(x.host, x.j.ops[i].Path)
-		if err != nil {
-			return err
+		var n *Node
+		if o := &x.j.ops[i]; o.Do != doRide || o.After != nil { // else it went with its folder
+			var err error
+			if n, err = x.look(o.Path); err != nil {
+				return err
+			}
 		}
 		x.j.after[i] = n
 		if err := x.w.add(&record{Type: recAfter, I: i, Node: n}); err != nil {
@@ -66,14 +68,22 @@ func (x *executor) removeTree(top int, at Path, in func(*op) bool) error {
 	order := []int{top}
 	for i := top + 1; i < len(x.j.ops); i++ {
 		o := &x.j.ops[i]
-		if up, ok := places[o.Up]; ok && o.Do == doRide && in(o) {
+		up, ok := places[o.Up]
+		if !ok || o.Do != doRide || !in(o) {
+			continue
+		}
+		n, err := x.look(child(up, o.Path.Base()))
+		if err != nil {
+			return err
+		}
+		if n != nil { // else an earlier run removed it, and all that was in it
 			places[i] = child(up, o.Path.Base())
 			order = append(order, i)
 		}
 	}
 	if !x.root {
 		for _, i := range order {
-			if n, err := look(x.host, places[i]); err == nil && n != nil && n.Type == Dir && n.Mode&0o700 != 0o700 {
+			if n, err := x.look(places[i]); err == nil && n != nil && n.Type == Dir && n.Mode&0o700 != 0o700 {
 				if err := x.host.chmod(places[i], n.Mode|0o700); err != nil {
 					return err
 				}
@@ -82,7 +92,7 @@ func (x *executor) removeTree(top int, at Path, in func(*op) bool) error {
 	}
 	for k := len(order) - 1; k >= 0; k-- {
 		i := order[k]
-		if err := x.unstage(i, places[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := x.unstage(i, places[i]); err != nil && !gone(err) {
 			return err
 		}
 	}
@@ -98,7 +108,7 @@ func (x *executor) unstage(i int, at Path) error {
 		if o.Do == doRide && x.rides(i) {
 			return nil // goes back with its folder
 		}
-		n, err := look(x.host, at)
+		n, err := x.look(at)
 		if err != nil || n == nil {
 			return err
 		}
@@ -144,16 +154,33 @@ func (x *executor) backNames() error {
 		case o.Do == doReplace:
 			err = x.backward(i)
 		case o.Do == doMeta && o.Before.Type != Dir:
-			x.step("set back " + string(o.Path))
-			if err = x.mine(o); err == nil {
-				_, err = x.host.setMeta(o.Path, o.Before)
-			}
+			err = x.backMeta(o)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// backMeta sets a file's mode and such back. A file that is another one by now, or that
+// was written to, is somebody's work: that stays.
+func (x *executor) backMeta(o *op) error {
+	x.step("set back " + string(o.Path))
+	n, err := x.look(o.Path)
+	if err != nil {
+		return err
+	}
+	if n == nil || n.Type != o.Before.Type || n.Ino != o.Before.Ino {
+		x.note(o.Path, NoteKept, "somebody replaced it meanwhile; it stays")
+		return nil
+	}
+	want := *o.Before
+	if !n.MTime.Equal(o.After.MTime) {
+		want.MTime = n.MTime
+	}
+	_, err = x.host.setMeta(o.Path, &want)
+	return err
 }
 
 // unlockAgain opens the folders that have their locked mode, old or new, to their owner.
@@ -166,7 +193,7 @@ func (x *executor) unlockAgain() error {
 		if o.Do != doMeta || o.Before.Type != Dir {
 			continue
 		}
-		n, err := look(x.host, o.Path)
+		n, err := x.look(o.Path)
 		if err == nil && n != nil && n.Mode&0o300 != 0o300 {
 			x.step("unlock " + string(o.Path))
 			err = x.host.chmod(o.Path, n.Mode|0o300)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 )
 
@@ -19,14 +18,14 @@ func (x *executor) standing(i int) (standing, error) {
 	var s standing
 	o := &x.j.ops[i]
 	var err error
-	if s.at, err = look(x.host, o.Path); err != nil {
+	if s.at, err = x.look(o.Path); err != nil {
 		return s, err
 	}
-	if s.tmp, err = look(x.host, x.tmp(i)); err != nil {
+	if s.tmp, err = x.look(x.tmp(i)); err != nil {
 		return s, err
 	}
 	if o.Before != nil {
-		if s.aside, err = look(x.host, x.aside(i)); err != nil {
+		if s.aside, err = x.look(x.aside(i)); err != nil {
 			return s, err
 		}
 		if s.vault, err = look(x.set, x.vault(i)); err != nil {
@@ -93,11 +92,12 @@ func (x *executor) switchAll(ctx context.Context) error {
 
 // mine checks that a file whose mode and such are set in place is still that file.
 func (x *executor) mine(o *op) error {
-	n, err := look(x.host, o.Path)
+	n, err := x.look(o.Path)
 	if err != nil {
 		return err
 	}
-	if n == nil || n.Type != o.Before.Type || n.Ino != o.Before.Ino || n.Size != o.Before.Size {
+	if n == nil || n.Type != o.Before.Type || n.Ino != o.Before.Ino || n.Size != o.Before.Size ||
+		!n.MTime.Equal(o.Before.MTime) && (!x.resumed || !n.MTime.Equal(o.After.MTime)) {
 		return x.conflict(o.Path, "it was changed on the host just now")
 	}
 	return nil
@@ -205,7 +205,7 @@ func (x *executor) verifyTree(top int, at Path) error {
 		}
 		places[i] = child(up, o.Path.Base())
 		inside[o.Up] = append(inside[o.Up], o.Path.Base())
-		n, err := look(x.host, places[i])
+		n, err := x.look(places[i])
 		if err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func (x *executor) setDirs(last bool) error {
 		if !last && !x.root {
 			want.Mode |= 0o700
 		}
-		if err := x.meta(o, o.Path, &want); err != nil && !(last && errors.Is(err, fs.ErrNotExist)) {
+		if err := x.meta(o, o.Path, &want); err != nil && !(last && gone(err)) {
 			return err
 		}
 	}

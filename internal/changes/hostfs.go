@@ -52,3 +52,12 @@ type given struct {
 	owner bool // the owner or group is not the one asked for
 	suid  bool // set-uid or set-gid was taken off because the owner could not be given
 }
+
+// blocked reports whether nothing was found because a component on the way is a link or
+// no folder. That says nothing of the folder that was there before: it may return.
+func blocked(err error) bool {
+	return errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EXDEV)
+}
+
+// gone reports whether err says that there is really nothing.
+func gone(err error) bool { return errors.Is(err, os.ErrNotExist) && !blocked(err) }

@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"strconv"
 	"time"
 )
 
@@ -140,8 +139,7 @@ func decodeRecord(line []byte, n int) (*record, error) {
 	if len(line) < 10 || line[8] != ' ' {
 		return nil, fmt.Errorf("record %d: %w", n, io.ErrUnexpectedEOF)
 	}
-	sum, err := strconv.ParseUint(string(line[:8]), 16, 32)
-	if err != nil || uint32(sum) != crc32.Checksum(line[9:], castagnoli) {
+	if string(line[:8]) != fmt.Sprintf("%08x", crc32.Checksum(line[9:], castagnoli)) {
 		return nil, fmt.Errorf("record %d: its checksum is not that of its content", n)
 	}
 	var r record

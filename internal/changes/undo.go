@@ -190,8 +190,11 @@ func (u *undoer) run() error {
 	goes := make(map[Path]bool)
 	for i := range u.of.ops {
 		o := &u.of.ops[i]
-		n, err := look(u.host, o.Path)
-		if err != nil {
+		n, err := u.host.Lstat(o.Path)
+		if o.Before == nil && o.Do != doSame && blocked(err) {
+			u.conflicts = append(u.conflicts, Conflict{o.Path, "a folder above it has become a link", adviceFolder})
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		u.now[o.Path] = n
