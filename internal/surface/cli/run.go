@@ -291,7 +291,9 @@ type runObject struct {
 	Stderr     string          `json:"stderr"`
 	DurationMS int64           `json:"duration_ms"`
 	TimedOut   bool            `json:"timed_out"`
-	Changes    []changes.Entry `json:"changes"`
+	Changes    []changes.Entry `json:"changes"` // of the working folder
+	Outside    []changes.Entry `json:"outside"` // elsewhere, committed only when named
+	Noise      int             `json:"noise"`   // of caches and temporary files, only counted
 	State      changes.State   `json:"state"`
 	Error      string          `json:"error,omitempty"` // why the sandbox ended, or the command did not start
 }
@@ -300,10 +302,12 @@ func (r *runReport) object() *runObject {
 	res := &r.out.Result
 	o := &runObject{
 		ID: r.out.ID, ExitCode: r.code, Stdout: r.capture.stdout.String(), Stderr: r.capture.stderr.String(),
-		DurationMS: r.out.Duration.Milliseconds(), TimedOut: res.TimedOut, Changes: []changes.Entry{}, State: changes.None,
+		DurationMS: r.out.Duration.Milliseconds(), TimedOut: res.TimedOut, Changes: []changes.Entry{}, Outside: []changes.Entry{}, State: changes.None,
 	}
 	if r.out.Set != nil {
-		o.Changes = changes.Entries(r.out.Set)
+		o.Changes = changes.Entries(r.out.Set, changes.Work)
+		o.Outside = changes.Entries(r.out.Set, changes.Outside)
+		o.Noise = r.out.Set.NoiseCount
 		o.State = r.out.Set.State
 	}
 	if r.state != "" {
