@@ -131,9 +131,19 @@ func TestRaceOfCommittingIntoASwappedFolder(t *testing.T) {
 	w.must(os.Symlink(victim, filepath.Join(w.dir, "trap")))
 	was := snapshot(t, victim, true)
 	done, refused := 0, 0
-	for range 150 {
-		stop := swapper(t, filepath.Join(w.host, "w/sub"), filepath.Join(w.dir, "trap"))
-		_, err := w.commit(nil)
+	for i := range 150 {
+		// The attack begins at another step each time, so that it is not always seen at once.
+		var stop func()
+		o, n := &changes.CommitOptions{Root: w.host}, 0
+		o.OnStep(func(string) {
+			if n++; n == i%45 {
+				stop = swapper(t, filepath.Join(w.host, "w/sub"), filepath.Join(w.dir, "trap"))
+			}
+		}, i%4 == 3)
+		_, err := w.store.Commit(t.Context(), testID, o)
+		if stop == nil {
+			stop = swapper(t, filepath.Join(w.host, "w/sub"), filepath.Join(w.dir, "trap"))
+		}
 		if err == nil {
 			done++
 			_, err = w.undo(nil)
