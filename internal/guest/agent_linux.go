@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"airlock/agent"
 	"airlock/internal/rpc"
@@ -13,9 +14,11 @@ import (
 
 const (
 	defaultMaxCommands = 64
-	maxInFlight        = 256       // requests of one connection at the same time
-	chunkSize          = 32 << 10  // bytes read from a command's output at a time
-	readBudget         = 128 << 20 // bytes of file content being read, over all connections
+	maxInFlight        = 256              // requests of one connection at the same time
+	chunkSize          = 32 << 10         // bytes read from a command's output at a time
+	answerBudget       = 256 << 20        // bytes of file content and folders on their way out, over all connections
+	turnWait           = 30 * time.Second // for a part of the budget
+	slotWait           = time.Second      // for another command to end
 )
 
 // An Agent serves the guest protocol to any number of connections. It is safe for
@@ -27,7 +30,7 @@ type Agent struct {
 
 	reaper  *reaper
 	slots   chan struct{} // one for each command that runs
-	budget  *budget       // memory of whole-file reads
+	budget  *budget       // memory of answers that carry files and folders
 	chunks  sync.Pool     // of *[chunkSize]byte
 	left    *leftovers    // output pipes that outlived their command
 	cgroups *cgroups
@@ -59,7 +62,7 @@ func New(opts *Options) (*Agent, error) {
 		log:      log,
 		reaper:   newReaper(o.ReapOrphans),
 		slots:    make(chan struct{}, o.MaxCommands),
-		budget:   newBudget(readBudget),
+		budget:   newBudget(answerBudget),
 		left:     newLeftovers(),
 		cgroups:  newCgroups(log),
 		stops:    map[uint64]context.CancelFunc{},
@@ -120,6 +123,25 @@ func (a *Agent) Close() error {
 	return nil
 }
 
+// slot takes one of the places for commands, waiting a little for one.
+func (a *Agent) slot(ctx context.Context) error {
+	select {
+	case a.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(slotWait)
+	defer timer.Stop()
+	select {
+	case a.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return rpc.Errorf(rpc.CodeBusy, "%d commands run already, and that is the limit", cap(a.slots))
+	}
+}
+
 // capabilities are what hello announces.
 func capabilities() []string {
 	return []string{
@@ -137,6 +159,31 @@ func inline(method string) bool {
 func control(method string) bool {
 	return method == agent.MethodInput || method == agent.MethodResize || method == agent.MethodSignal
 }
+
+// sent calls f when the answer to req has left.
+func sent(req *rpc.Request, f func()) {
+	before := req.Sent
+	req.Sent = func() {
+		if before != nil {
+			before()
+		}
+		f()
+	}
+}
+
+// reserve counts n bytes against the budget until the answer to req has left.
+func (s *session) reserve(ctx context.Context, req *rpc.Request, n int64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, turnWait, errBusy)
+	defer cancel()
+	held, err := s.a.budget.acquire(ctx, n)
+	if err != nil {
+		return context.Cause(ctx)
+	}
+	sent(req, func() { s.a.budget.release(held) })
+	return nil
+}
+
+var errBusy = rpc.Errorf(rpc.CodeBusy, "the memory for answers is taken by others that were not read yet")
 
 // A budget is a weighted semaphore: a bound on memory that requests share.
 type budget struct {

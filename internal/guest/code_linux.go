@@ -105,7 +105,7 @@ func (s *session) execCode(ctx context.Context, peer rpc.Peer, req *rpc.Request)
 	if lang == unsupported {
 		return agent.ExecResult{ExitCode: -1, Stderr: "unsupported language: " + *p.Lang}, nil
 	}
-	return s.call(ctx, peer, req.ID, &p.ExecOptions, func(c *call) *agent.ExecResult {
+	return s.call(ctx, peer, req, &p.ExecOptions, func(c *call) *agent.ExecResult {
 		if lang == rust {
 			return c.rust(*p.Code)
 		}

@@ -39,7 +39,7 @@ func (s *session) listDir(ctx context.Context, _ rpc.Peer, req *rpc.Request) (an
 	if err := pathOf(req, &p, &p.Path); err != nil {
 		return nil, err
 	}
-	entries, err := readDir(ctx, *p.Path, s.a.maxFrame-envelope)
+	entries, err := s.readDir(ctx, req, *p.Path)
 	if err != nil {
 		return nil, pathError("list", *p.Path, err)
 	}
@@ -47,8 +47,8 @@ func (s *session) listDir(ctx context.Context, _ rpc.Peer, req *rpc.Request) (an
 	return agent.ListDirResult{Entries: entries}, nil
 }
 
-// readDir reads a folder whose entries take at most limit bytes of JSON.
-func readDir(ctx context.Context, path string, limit int64) ([]agent.FileEntry, error) {
+// readDir reads a folder, unless its entries are more than an answer can carry.
+func (s *session) readDir(ctx context.Context, req *rpc.Request, path string) ([]agent.FileEntry, error) {
 	fd := -1
 	err := retry(func() (err error) {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -60,9 +60,15 @@ func readDir(ctx context.Context, path string, limit int64) ([]agent.FileEntry, 
 	dir := os.NewFile(uintptr(fd), path)
 	defer dir.Close()
 	entries := []agent.FileEntry{}
-	var size int64
+	var size, counted int64
 	for ctx.Err() == nil {
 		names, err := dir.Readdirnames(dirBatch)
+		if size > counted { // what the last batch took; the first is not worth a count
+			if err := s.reserve(ctx, req, held(size-counted, agent.EncodingUTF8)); err != nil {
+				return nil, err
+			}
+			counted = size
+		}
 		for _, name := range names {
 			var st unix.Stat_t
 			if retry(func() error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) }) != nil {
@@ -73,7 +79,7 @@ func readDir(ctx context.Context, path string, limit int64) ([]agent.FileEntry, 
 			if !entry.IsDir {
 				entry.Size = uint64(max(st.Size, 0))
 			}
-			if size += jsonLen(shown) + entrySize; size > limit {
+			if size += jsonLen(shown) + entrySize; size > s.a.maxFrame-envelope {
 				return nil, fmt.Errorf("more than %d entries, which do not fit into one answer", len(entries))
 			}
 			entries = append(entries, entry)

@@ -94,7 +94,7 @@ func (s *session) exec(ctx context.Context, peer rpc.Peer, req *rpc.Request) (an
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return s.call(ctx, peer, req.ID, &p.ExecOptions, func(c *call) *agent.ExecResult {
+	return s.call(ctx, peer, req, &p.ExecOptions, func(c *call) *agent.ExecResult {
 		prog, err := c.program()
 		if err != nil {
 			return c.refused(err)
@@ -118,22 +118,21 @@ type call struct {
 	started time.Time
 }
 
-// call performs work within the limits that all calls share.
-func (s *session) call(ctx context.Context, peer rpc.Peer, id uint64, opts *agent.ExecOptions, work func(*call) *agent.ExecResult) (any, error) {
-	defer s.end(id)
-	select {
-	case s.a.slots <- struct{}{}:
-		defer func() { <-s.a.slots }()
-	default:
-		return nil, rpc.Errorf(rpc.CodeBusy, "%d commands run already, and that is the limit", cap(s.a.slots))
+// call performs work within the limits that all calls share. A command counts until its
+// answer has left, because its output is held for that long.
+func (s *session) call(ctx context.Context, peer rpc.Peer, req *rpc.Request, opts *agent.ExecOptions, work func(*call) *agent.ExecResult) (any, error) {
+	s.begin(req.ID)
+	defer s.end(req.ID)
+	if err := s.a.slot(ctx); err != nil {
+		return nil, err
 	}
+	sent(req, func() { <-s.a.slots })
 	if opts.TimeoutMS > 0 && opts.TimeoutMS < math.MaxInt64/int64(time.Millisecond) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(opts.TimeoutMS)*time.Millisecond, errTimedOut)
 		defer cancel()
 	}
-	s.begin(id)
-	c := &call{ctx: ctx, s: s, peer: peer, id: id, opts: opts, started: time.Now()}
+	c := &call{ctx: ctx, s: s, peer: peer, id: req.ID, opts: opts, started: time.Now()}
 	res := work(c)
 	res.DurationMS = time.Since(c.started).Milliseconds()
 	return res, nil

@@ -13,8 +13,22 @@ import (
 	"airlock/internal/rpc"
 )
 
-// envelope is more than a response needs around its content.
-const envelope = 512
+const (
+	envelope = 512      // more than a response needs around its content
+	growth   = 64 << 10 // that a file may have grown by since it was opened
+	unsized  = 8 << 20  // read at once from a file that does not know its size
+)
+
+// held is how much memory an answer with n bytes of content takes until it has left.
+func held(n int64, encoding string) int64 {
+	switch encoding {
+	case agent.EncodingRaw:
+		return n
+	case agent.EncodingBase64:
+		return n + 3*n // the bytes, their base64, and the line with it
+	}
+	return 3 * n
+}
 
 var errNotText = errors.New(`is not UTF-8: ask for it with encoding "base64"`)
 
@@ -70,9 +84,9 @@ func (s *session) readFile(ctx context.Context, peer rpc.Peer, req *rpc.Request)
 	defer unix.Close(fd)
 	var reply any
 	if p.ranged() {
-		reply, err = s.readRange(ctx, fd, &st, &p)
+		reply, err = s.readRange(ctx, req, fd, &st, &p)
 	} else {
-		reply, err = s.readWhole(ctx, fd, &st, &p)
+		reply, err = s.readWhole(ctx, req, fd, &st, &p)
 	}
 	if err != nil {
 		return nil, pathError("read", *p.Path, err)
@@ -80,16 +94,14 @@ func (s *session) readFile(ctx context.Context, peer rpc.Peer, req *rpc.Request)
 	return reply, nil
 }
 
-func (s *session) readRange(ctx context.Context, fd int, st *unix.Stat_t, p *readParams) (any, error) {
+func (s *session) readRange(ctx context.Context, req *rpc.Request, fd int, st *unix.Stat_t, p *readParams) (any, error) {
 	limit := p.Limit
 	if limit == 0 {
 		limit = agent.MaxChunk
 	}
-	held, err := s.a.budget.acquire(ctx, limit)
-	if err != nil {
+	if err := s.reserve(ctx, req, held(limit, p.Encoding)); err != nil {
 		return nil, err
 	}
-	defer s.a.budget.release(held)
 	data, more, err := readUpTo(fd, p.Offset, limit, min(max(st.Size-p.Offset, 0), limit))
 	if err != nil {
 		return nil, err
@@ -110,25 +122,31 @@ func (s *session) readRange(ctx context.Context, fd int, st *unix.Stat_t, p *rea
 
 // readWhole reads all of a file. Its size is only a hint: the files of /proc have none,
 // and others grow meanwhile.
-func (s *session) readWhole(ctx context.Context, fd int, st *unix.Stat_t, p *readParams) (any, error) {
-	most := s.a.maxFrame
+func (s *session) readWhole(ctx context.Context, req *rpc.Request, fd int, st *unix.Stat_t, p *readParams) (any, error) {
+	frame := s.a.maxFrame
 	if p.Encoding == agent.EncodingBase64 {
-		most = most / 4 * 3
+		frame = frame / 4 * 3
 	}
 	if p.Encoding != agent.EncodingRaw {
-		most = max(most-envelope, 0)
+		frame -= envelope
 	}
-	if st.Size > most {
+	if st.Size > frame {
 		return nil, s.tooLarge(st.Size)
 	}
-	held, err := s.a.budget.acquire(ctx, max(st.Size, 64<<10))
-	if err != nil {
+	// A file that grows, or that has no size, may go this far and no farther.
+	most := min(frame, st.Size+growth)
+	if st.Size == 0 {
+		most = min(frame, unsized)
+	}
+	if err := s.reserve(ctx, req, held(most, p.Encoding)); err != nil {
 		return nil, err
 	}
-	defer s.a.budget.release(held)
 	data, more, err := readUpTo(fd, -1, most, st.Size)
 	if err != nil {
 		return nil, err
+	}
+	if more && most < frame {
+		return nil, fmt.Errorf("goes on after %d bytes, more than its size says: read ranges with offset and limit", most)
 	}
 	if more {
 		return nil, s.tooLarge(most + 1)
