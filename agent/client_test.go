@@ -281,18 +281,18 @@ func TestCallLimits(t *testing.T) {
 }
 
 func TestALateAnswerIsDropped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	c := against(t, nil, func(method string, _ json.RawMessage) string {
 		switch calls++; {
 		case method == agent.MethodCancel:
 			return `{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,"message":"method not found: cancel"}}` + "\n"
 		case calls == 1:
+			cancel()
 			return ""
 		}
 		return `{"jsonrpc":"2.0","id":1,"result":{"late":true}}` + "\n" + `{"jsonrpc":"2.0","id":%d,"result":{"pong":true}}` + "\n"
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(10*time.Millisecond, cancel)
 	if err := c.Ping(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("ping: %v, want %v", err, context.Canceled)
 	}

@@ -324,8 +324,8 @@ func TestManyCallsSideBySide(t *testing.T) {
 			})
 			wg.Go(func() {
 				var out bytes.Buffer
-				if _, err := c.Run(ctx, agent.ExecParams{Cmd: "seq 1000"}, &agent.Streams{Stdout: &out}); err != nil || out.Len() != 3893 {
-					t.Errorf("seq: %d bytes, %v", out.Len(), err)
+				if res, err := c.Run(ctx, agent.ExecParams{Cmd: "seq 1000"}, &agent.Streams{Stdout: &out}); err != nil || out.Len() != 3893 {
+					t.Errorf("seq = %+v, %v, %d bytes", res, err, out.Len())
 				}
 			})
 		}
