@@ -96,8 +96,8 @@ type Conflict struct {
 	Advice string `json:"advice"`
 }
 
-// A ConflictError lists every path for which the host is not as it has to be. Nothing
-// was changed, or everything was put back.
+// A ConflictError lists every path for which the host is not as it has to be. Unless the
+// error is ErrInterrupted too, nothing was changed or everything was put back.
 type ConflictError struct {
 	ID        string
 	Conflicts []Conflict
@@ -106,10 +106,10 @@ type ConflictError struct {
 // Error lists every path: a conflict that is not shown cannot be decided on.
 func (e *ConflictError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "change set %s: %d paths are in conflict, nothing was changed", e.ID, len(e.Conflicts))
 	if len(e.Conflicts) == 1 {
-		b.Reset()
-		fmt.Fprintf(&b, "change set %s: one path is in conflict, nothing was changed", e.ID)
+		fmt.Fprintf(&b, "change set %s: one path is in conflict:", e.ID)
+	} else {
+		fmt.Fprintf(&b, "change set %s: %d paths are in conflict:", e.ID, len(e.Conflicts))
 	}
 	for _, c := range e.Conflicts {
 		fmt.Fprintf(&b, "\n  %s: %s; %s", shown(c.Path), c.Reason, c.Advice)

@@ -49,7 +49,7 @@ func (m *committer) commit(ctx context.Context, o *CommitOptions) (*CommitReport
 		return r, nil
 	}
 	if err := m.carryOut(ctx, x); err != nil {
-		return nil, fmt.Errorf("commit change set %s: %w", m.id, err)
+		return nil, fmt.Errorf("commit: %w", err)
 	}
 	r.Notes = x.notes
 	m.reportOps(r, j)
@@ -66,7 +66,7 @@ func (m *committer) plan(x *executor, p *planner, wishes []wish, conflicts []Con
 		conflicts = p.conflicts
 	}
 	if len(conflicts) > 0 {
-		return &ConflictError{ID: m.id, Conflicts: conflicts}
+		return fmt.Errorf("nothing was changed: %w", &ConflictError{ID: m.id, Conflicts: conflicts})
 	}
 	x.j.ops, x.j.entry.Count = p.ops, len(p.ops)
 	x.notes = append(p.notes, setIDNotes(p.ops)...)
@@ -187,16 +187,11 @@ func (m *committer) reopen(force bool) (*executor, error) {
 // othersFinished refuses to commit beside a half-done commit, whose files are neither
 // old nor new.
 func (m *committer) othersFinished() error {
-	ids, err := m.store.Interrupted()
-	if err != nil {
-		return err
+	ids, err := m.store.interrupted(m.id)
+	if err == nil && len(ids) > 0 {
+		err = fmt.Errorf("change set %s: %w: commit or undo it again", ids[0], ErrInterrupted)
 	}
-	for _, id := range ids {
-		if id != m.id {
-			return fmt.Errorf("change set %s: %w: commit or undo it again", id, ErrInterrupted)
-		}
-	}
-	return nil
+	return err
 }
 
 // outsideStore leaves out what lies in the store itself, whatever the set says.

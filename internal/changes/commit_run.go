@@ -1,10 +1,12 @@
 package changes
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,8 +92,12 @@ func (s *Store) Recover(ctx context.Context, id string, opts *CommitOptions) (*C
 	return r, err
 }
 
-// Interrupted lists the sets whose commit or undo was not finished.
-func (s *Store) Interrupted() ([]string, error) {
+// Interrupted lists the sets whose commit or undo was not finished, or whose journal
+// cannot be read.
+func (s *Store) Interrupted() ([]string, error) { return s.interrupted("") }
+
+// interrupted is Interrupted without the set except.
+func (s *Store) interrupted(except string) ([]string, error) {
 	ids, err := s.ids()
 	if err != nil {
 		return nil, err
@@ -99,12 +105,56 @@ func (s *Store) Interrupted() ([]string, error) {
 	slices.Sort(ids)
 	var out []string
 	for _, id := range ids {
-		_, pending, err := readEntries(s.Dir(id))
-		if err != nil || pending != nil {
+		if id == except {
+			continue
+		}
+		nums, err := journalNums(s.Dir(id))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since
+		}
+		if err != nil || len(nums) > 0 && !endsClosed(filepath.Join(s.Dir(id), journalName(nums[len(nums)-1]))) {
 			out = append(out, id)
 		}
 	}
 	return out, nil
+}
+
+// endsClosed reads the end of a journal alone, which is all that is needed of the many.
+func endsClosed(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	tail := make([]byte, min(info.Size(), 1<<10))
+	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil || len(tail) == 0 || tail[len(tail)-1] != '\n' {
+		return false
+	}
+	tail = tail[:len(tail)-1]
+	r, err := decodeLine(tail[bytes.LastIndexByte(tail, '\n')+1:])
+	return err == nil && r.Type == recClosed
+}
+
+// journalNums lists the numbers of a set's journals, in order.
+func journalNums(dir string) ([]int, error) {
+	names, err := readNames(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the journals: %w", err)
+	}
+	var nums []int
+	for _, name := range names {
+		if rest, ok := strings.CutPrefix(name, "journal-"); ok {
+			if n, err := strconv.Atoi(rest); err == nil && n > 0 && journalName(n) == name {
+				nums = append(nums, n)
+			}
+		}
+	}
+	slices.Sort(nums)
+	return nums, nil
 }
 
 // A committer is one set under its lock, with its journals read.
@@ -178,19 +228,10 @@ func (m *committer) close() {
 
 // readEntries reads the set's journals: the finished ones, and one that is not.
 func readEntries(dir string) (done []*journal, pending *journal, err error) {
-	names, err := readNames(dir)
+	nums, err := journalNums(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the journals: %w", err)
+		return nil, nil, err
 	}
-	var nums []int
-	for _, name := range names {
-		if rest, ok := strings.CutPrefix(name, "journal-"); ok {
-			if n, err := strconv.Atoi(rest); err == nil && n > 0 && journalName(n) == name {
-				nums = append(nums, n)
-			}
-		}
-	}
-	slices.Sort(nums)
 	for k, n := range nums {
 		f, err := os.Open(filepath.Join(dir, journalName(n)))
 		if err != nil {

@@ -22,7 +22,7 @@ func copyRuns(dst, src *os.File) (string, error) {
 		return "", err
 	}
 	sum, at := sha256.New(), int64(0)
-	buf := make([]byte, 128<<10)
+	buf := make([]byte, max(1, min(size, 128<<10)))
 	err = dataRuns(src, size, func(from, to int64) error {
 		if err := hashZeros(sum, from-at); err != nil {
 			return err

@@ -129,27 +129,39 @@ func encodeRecord(r *record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(body)+10 > recordLimit {
+		return nil, fmt.Errorf("a record of %d bytes: at most %d can be read back", len(body), recordLimit-10)
+	}
 	line := fmt.Appendf(make([]byte, 0, len(body)+10), "%08x ", crc32.Checksum(body, castagnoli))
 	line = append(line, body...)
 	return append(line, '\n'), nil
 }
 
-// decodeRecord takes a line without its end.
-func decodeRecord(line []byte, n int) (*record, error) {
+// decodeLine takes a line without its end.
+func decodeLine(line []byte) (*record, error) {
 	if len(line) < 10 || line[8] != ' ' {
-		return nil, fmt.Errorf("record %d: %w", n, io.ErrUnexpectedEOF)
+		return nil, io.ErrUnexpectedEOF
 	}
 	if string(line[:8]) != fmt.Sprintf("%08x", crc32.Checksum(line[9:], castagnoli)) {
-		return nil, fmt.Errorf("record %d: its checksum is not that of its content", n)
+		return nil, errors.New("its checksum is not that of its content")
 	}
 	var r record
 	if err := json.Unmarshal(line[9:], &r); err != nil {
-		return nil, fmt.Errorf("record %d: %w", n, err)
-	}
-	if r.N != n {
-		return nil, fmt.Errorf("record %d: it is numbered %d", n, r.N)
+		return nil, err
 	}
 	return &r, nil
+}
+
+// decodeRecord is decodeLine for the line that has to be record n.
+func decodeRecord(line []byte, n int) (*record, error) {
+	r, err := decodeLine(line)
+	if err == nil && r.N != n {
+		err = fmt.Errorf("it is numbered %d", r.N)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record %d: %w", n, err)
+	}
+	return r, nil
 }
 
 // readJournal reads up to the end or to a torn tail. It never fails for a tail.

@@ -155,7 +155,7 @@ func (m *committer) reverse(ctx context.Context, of *journal, kind string, o *Un
 		return m.undoReport(j, x.notes), nil
 	}
 	if err := m.carryOut(ctx, x); err != nil {
-		return nil, fmt.Errorf("undo change set %s: %w", m.id, err)
+		return nil, fmt.Errorf("undo: %w", err)
 	}
 	return m.undoReport(j, x.notes), nil
 }
