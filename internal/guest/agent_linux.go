@@ -26,6 +26,8 @@ const (
 type Agent struct {
 	maxFrame int64
 	version  string
+	user     string   // of commands that name none; "": the agent's own
+	owner    *account // of new files; nil: the agent's own
 	log      *slog.Logger
 
 	reaper  *reaper
@@ -42,8 +44,7 @@ type Agent struct {
 	lastConn uint64
 }
 
-// New returns an Agent that serves nothing yet. It fails only where the machine lacks
-// what every command needs.
+// New returns an Agent that serves nothing yet. It fails where opts.User is nobody.
 func New(opts *Options) (*Agent, error) {
 	var o Options
 	if opts != nil {
@@ -55,8 +56,14 @@ func New(opts *Options) (*Agent, error) {
 	if o.MaxCommands <= 0 {
 		o.MaxCommands = defaultMaxCommands
 	}
+	owner, err := ownerOf(o.User)
+	if err != nil {
+		return nil, err
+	}
 	log := opts.logger()
 	a := &Agent{
+		user:     o.User,
+		owner:    owner,
 		maxFrame: o.MaxFrame,
 		version:  opts.version(),
 		log:      log,

@@ -19,6 +19,7 @@ import (
 
 const (
 	dirBatch  = 1024
+	dirMode   = 0o755
 	entrySize = 64 // more than an entry's JSON needs besides its name
 )
 
@@ -150,27 +151,30 @@ func (s *session) mkdir(_ context.Context, _ rpc.Peer, req *rpc.Request) (any, e
 	if err := checkMode(p.Mode); err != nil {
 		return nil, err
 	}
-	if err := makeDir(*p.Path, p.Mode, p.Parents); err != nil {
-		return nil, pathError("mkdir", *p.Path, cause(err))
+	if err := s.a.makeDir(trimSlashes(*p.Path), p.Mode, p.Parents); err != nil {
+		return nil, pathError("mkdir", *p.Path, err)
 	}
 	return agent.Success{Success: true}, nil
 }
 
-func makeDir(path string, mode *uint32, parents bool) error {
-	path = trimSlashes(path)
-	if parents {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-	}
-	create := uint32(0o755)
+func (a *Agent) makeDir(path string, mode *uint32, parents bool) error {
+	create := uint32(dirMode)
 	if mode != nil {
 		create = *mode & permBits
 	}
 	err := unix.Mkdir(path, create)
+	if err == unix.ENOENT && parents && filepath.Dir(path) != path {
+		if err := a.makeDir(trimSlashes(filepath.Dir(path)), nil, true); err != nil {
+			return err
+		}
+		err = unix.Mkdir(path, create)
+	}
 	var st unix.Stat_t
 	if err == unix.EEXIST && parents && unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return nil
+	}
+	if err == nil && a.owner != nil {
+		err = unix.Lchown(path, int(a.owner.uid), int(a.owner.gid))
 	}
 	if err != nil || mode == nil {
 		return err

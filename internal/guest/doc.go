@@ -35,6 +35,11 @@ type Options struct {
 	// starts programs by other means, such as a test.
 	ReapOrphans bool
 
+	// User is who a command runs as that names no user, and who owns the files and
+	// folders that the file methods make, as agent.ExecOptions.User says it; "": the
+	// agent's own.
+	User string
+
 	// Version is what hello reports; "": the one the program was built as.
 	Version string
 

@@ -140,7 +140,11 @@ func (s *session) call(ctx context.Context, peer rpc.Peer, req *rpc.Request, opt
 
 // program is a program with everything but its argv.
 func (c *call) program() (*program, error) {
-	cred, who, known, err := become(c.opts.User, c.opts.Groups)
+	user := c.opts.User
+	if user == "" {
+		user = c.s.a.user
+	}
+	cred, who, known, err := become(user, c.opts.Groups)
 	if err != nil {
 		return nil, &startError{kind: failed, err: err}
 	}

@@ -78,7 +78,7 @@ func TestExec(t *testing.T) {
 		{"a cwd that is a file", object{"cmd": "true", "cwd": plain}, agent.ExecResult{ExitCode: -1, NotStarted: "failed", Stderr: "cwd " + plain + ": not a directory"}},
 		{"a user who is nobody we know", object{"cmd": "true", "user": "nosuchuser"}, agent.ExecResult{ExitCode: -1, NotStarted: "failed", Stderr: `user "nosuchuser": no such user`}},
 		{"a user that makes no sense", object{"cmd": "true", "user": "root:wheel"}, agent.ExecResult{ExitCode: -1, NotStarted: "failed", Stderr: "uid:gid"}},
-		{"arguments that are too many", object{"argv": []string{"true", strings.Repeat("x", 1<<18)}}, agent.ExecResult{ExitCode: -1, NotStarted: "failed", Stderr: "argument list too long"}},
+		{"arguments that are too many", object{"argv": []string{"true", strings.Repeat("x", 1<<18)}}, agent.ExecResult{ExitCode: -1, NotStarted: "failed", Stderr: "too long"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := w.exec(tt.params)

@@ -28,7 +28,8 @@ usage: airlock-agent [flags]
   --max-frame BYTES  longest line and longest payload (default 67108864)
   --log-level LEVEL  debug, info, warn or error, on standard error (default info)
   --become-root      become root first, with the capabilities there are: for a sandbox
-                     that can only be started as somebody else
+                     that can only be started as somebody else, who stays the user of
+                     commands and new files
   --version          print the version
   --help             print this
 `
@@ -99,7 +100,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 }
 
 func run(ctx context.Context, f flags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
+	user := ""
 	if f.root {
+		user = fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
 		if err := becomeRoot(); err != nil {
 			return err
 		}
@@ -126,7 +129,7 @@ func run(ctx context.Context, f flags, stdin io.Reader, stdout io.Writer, log *s
 	signal.Notify(pipe, unix.SIGPIPE)
 	defer signal.Stop(pipe)
 
-	a, err := New(&Options{MaxFrame: f.maxFrame, ReapOrphans: true, Logger: log})
+	a, err := New(&Options{MaxFrame: f.maxFrame, ReapOrphans: true, User: user, Logger: log})
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,18 @@ func lookUser(user string) (who account, known bool, err error) {
 	return who, known, nil
 }
 
+// ownerOf is who new files belong to when user is the agent's default, nil for itself.
+func ownerOf(user string) (*account, error) {
+	if user == "" {
+		return nil, nil
+	}
+	who, _, err := lookUser(user)
+	if err != nil {
+		return nil, err
+	}
+	return &who, nil
+}
+
 // parseID reads a uid or gid. The highest is not one: the system calls take it for
 // "leave as it is".
 func parseID(s string) (uint32, bool) {

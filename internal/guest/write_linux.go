@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 
@@ -82,7 +83,7 @@ func (s *session) writeFile(_ context.Context, peer rpc.Peer, req *rpc.Request) 
 	if err != nil {
 		return nil, err
 	}
-	if err := writeRegular(*p.Path, data, p.Mode, p.WriteFileParams.Offset); err != nil {
+	if err := s.a.writeRegular(*p.Path, data, p.Mode, p.WriteFileParams.Offset); err != nil {
 		return nil, pathError("write", *p.Path, err)
 	}
 	return agent.Success{Success: true}, nil
@@ -90,16 +91,22 @@ func (s *session) writeFile(_ context.Context, peer rpc.Peer, req *rpc.Request) 
 
 // writeRegular writes data into a file in place: links to it and its owner stay. A file
 // that is made has its mode from the start, so that nobody opens a secret meanwhile.
-func writeRegular(path string, data []byte, mode *uint32, offset *int64) (err error) {
+func (a *Agent) writeRegular(path string, data []byte, mode *uint32, offset *int64) (err error) {
 	create := uint32(fileMode)
 	if mode != nil {
 		create = *mode & permBits
 	}
+	made := unix.Access(path, unix.F_OK) == unix.ENOENT
 	fd, _, err := openRegular(path, unix.O_WRONLY|unix.O_CREAT, create)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	if made && a.owner != nil {
+		if err := unix.Fchown(fd, int(a.owner.uid), int(a.owner.gid)); err != nil {
+			return fmt.Errorf("give it to its user: %w", err)
+		}
+	}
 	if mode != nil {
 		if err := unix.Fchmod(fd, create); err != nil {
 			return err
