@@ -133,8 +133,9 @@ func (d *differ) one(c *Change) error {
 		d.remark(name, d.summary(&old, &now))
 		return nil
 	}
-	// Git knows no change of type: something goes and something else comes.
-	if tracked(c.Old) && tracked(c.New) && c.Old.Type == c.New.Type {
+	// Git knows no change of type, and patch none of a link's target: something goes and
+	// something else comes.
+	if c.Old != nil && c.New != nil && c.Old.Type == File && c.New.Type == File {
 		d.file(name, &old, &now)
 		return nil
 	}

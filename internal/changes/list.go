@@ -82,7 +82,7 @@ func (l *lister) section(scope Scope) {
 		l.line(c)
 	}
 	if left > 0 {
-		fmt.Fprintf(l.out, "  … and %s more\n", count(left, "addition or modification"))
+		fmt.Fprintf(l.out, "  … and %s more, none a deletion\n", count(left, "change"))
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 //
 //	<id>/set.json        the header; rewritten whole, by rename
 //	<id>/changes.jsonl   a change a line, sorted
-//	<id>/blobs/<sha256>  contents, holes kept
+//	<id>/blobs/<sha256>  contents, holes kept; small ones are in blobs/pack
 //	<id>/lock            held by the one command that works on the set
 //	<id>/journal, <id>/backup/   belong to commit and undo
 //
@@ -241,7 +241,7 @@ func (s *Store) List() ([]Header, error) {
 	return list, nil
 }
 
-// Blob opens a content of the set for reading; blob is a Change's.
+// Blob opens a content of the set for reading, from its beginning; blob is a Change's.
 func (s *Store) Blob(id, blob string) (*os.File, error) {
 	if !ValidID(id) {
 		return nil, fmt.Errorf("change set %q: %w", id, ErrNotFound)
@@ -249,7 +249,11 @@ func (s *Store) Blob(id, blob string) (*os.File, error) {
 	if !validBlob(blob) {
 		return nil, fmt.Errorf("change set %s: %q names no content", id, blob)
 	}
-	f, err := os.Open(filepath.Join(s.dir, id, blobFolder, blob))
+	folder := filepath.Join(s.dir, id, blobFolder)
+	f, err := os.Open(filepath.Join(folder, blob))
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = openPacked(folder, blob)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("change set %s: %w", id, err)
 	}

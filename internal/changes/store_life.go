@@ -79,8 +79,9 @@ func (s *Store) Lock(id string) (unlock func(), err error) {
 }
 
 // Discard throws the contents of a kept set away; its header and list of changes stay,
-// with the state Discarded. It takes the set's lock. A set that is committed, in whole
-// or in part, is refused with ErrState: its backup is what undo needs.
+// with the state Discarded. It takes the set's lock. A committed set is refused with
+// ErrState, and one whose commit or undo was cut short with ErrInterrupted. What a part
+// of the set replaced when it was committed is kept for undo.
 func (s *Store) Discard(id string) error {
 	unlock, err := s.Lock(id)
 	if err != nil {
@@ -93,6 +94,13 @@ func (s *Store) Discard(id string) error {
 	}
 	if h.State != Kept && h.State != Discarded {
 		return fmt.Errorf("discard change set %s, which is %s: %w", id, h.State, ErrState)
+	}
+	_, pending, err := readEntries(s.Dir(id))
+	if err != nil {
+		return fmt.Errorf("discard change set %s: %w", id, err)
+	}
+	if pending != nil {
+		return fmt.Errorf("discard change set %s: %w", id, ErrInterrupted)
 	}
 	// The state first: a crash in between leaves contents that nobody can commit,
 	// and discarding again clears them.

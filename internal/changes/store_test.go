@@ -21,7 +21,7 @@ import (
 
 const testID = "abcdefghijklmnop"
 
-func newStore(t *testing.T) *changes.Store {
+func newStore(t testing.TB) *changes.Store {
 	t.Helper()
 	s, err := changes.OpenStore(filepath.Join(t.TempDir(), "sets"))
 	if err != nil {
@@ -319,12 +319,17 @@ func TestContentsAreKeptWhole(t *testing.T) {
 			if _, err := w.Finish(); err != nil {
 				t.Fatal(err)
 			}
-			got, err := os.ReadFile(filepath.Join(s.Dir(testID), "blobs", blob))
-			if err != nil || !bytes.Equal(got, tt.data) {
+			f, err := s.Blob(testID, blob)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, tt.data) {
 				t.Errorf("the stored content differs: %d bytes, %v", len(got), err)
 			}
-			if all, _ := os.ReadDir(filepath.Join(s.Dir(testID), "blobs")); len(all) != 1 {
-				t.Errorf("blobs holds %v, want the one that is referred to", all)
+			unwanted := sha256.Sum256([]byte("unwanted"))
+			if f, err := s.Blob(testID, hex.EncodeToString(unwanted[:])); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("Blob of what no change refers to = %v, %v, want that it is gone", f, err)
 			}
 		})
 	}
@@ -337,7 +342,50 @@ func TestManyContentsAtOnce(t *testing.T) {
 		names = append(names, fmt.Sprint(i))
 	}
 	keep(t, s, testID, time.Now(), names...)
-	if set, err := s.Load(testID); err != nil || len(set.Changes) != 100 {
-		t.Errorf("Load: %v, want 100 changes", err)
+	set, err := s.Load(testID)
+	if err != nil || len(set.Changes) != 100 {
+		t.Fatalf("Load: %v, want 100 changes", err)
+	}
+	for _, c := range set.Changes {
+		f, err := s.Blob(testID, c.Blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil || "/w/"+string(data) != string(c.Path) {
+			t.Fatalf("the content of %s is %q, %v", c.Path, data, err)
+		}
+	}
+}
+
+func TestADamagedContentIsNotGivenOut(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		damage     func(data []byte) []byte
+	}{
+		{"a changed byte of the pack", "pack", func(d []byte) []byte { d[3]++; return d }},
+		{"a pack that ends early", "pack", func(d []byte) []byte { return d[:len(d)-1] }},
+		{"an index that points elsewhere", "index", func(d []byte) []byte { d[39]++; return d }},
+		{"an index that points before the beginning", "index", func(d []byte) []byte { d[32] = 0xff; return d }},
+		{"an index with a size beyond all bounds", "index", func(d []byte) []byte { d[41] = 0xff; return d }},
+		{"an index that ends early", "index", func(d []byte) []byte { return d[:len(d)-1] }},
+		{"no index", "index", func([]byte) []byte { return nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t)
+			set := keep(t, s, testID, time.Now(), "some content")
+			name := filepath.Join(s.Dir(testID), "blobs", tt.file)
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, tt.damage(data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if f, err := s.Blob(testID, set.Changes[0].Blob); err == nil {
+				f.Close()
+				t.Error("Blob: no error")
+			}
+		})
 	}
 }

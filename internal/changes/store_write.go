@@ -2,14 +2,10 @@ package changes
 
 import (
 	"bufio"
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,16 +13,6 @@ import (
 
 	"github.com/gofrs/flock"
 )
-
-const (
-	chunkSize = 128 << 10
-	holeSize  = 4 << 10 // the smallest run of zeros worth a hole
-
-	// Above so many files one sync of the whole file system is cheaper than one each.
-	syncEachMax = 64
-)
-
-var zeros [holeSize]byte
 
 // A Writer writes one set. Until Finish the set is invisible; one that was never
 // finished leaves nothing behind, even where the process dies (OpenStore and Sweep
@@ -39,6 +25,7 @@ type Writer struct {
 	hash   hash.Hash
 	buf    []byte
 	blobs  map[string]bool // true: a change refers to it
+	pack   pack            // holds the small ones
 	list   []Change
 	failed error
 	done   bool
@@ -53,7 +40,7 @@ func (s *Store) Create(h Header) (*Writer, error) {
 	if _, err := os.Lstat(filepath.Join(s.dir, h.ID)); err == nil {
 		return nil, fmt.Errorf("change set %s: exists already", h.ID)
 	}
-	return &Writer{store: s, header: h, blobs: map[string]bool{}}, nil
+	return &Writer{store: s, header: h, blobs: map[string]bool{}, pack: pack{at: map[string]extent{}}}, nil
 }
 
 // Header is the header the set was begun with.
@@ -82,32 +69,6 @@ func (w *Writer) begin() error {
 	return os.Mkdir(filepath.Join(dir, blobFolder), 0o700)
 }
 
-// WriteBlob stores the size bytes that r gives and returns their name, which is their
-// SHA-256 in hex. Long runs of zeros become holes. What no Change refers to is dropped
-// by Finish. An error, a short r among them, spoils the whole set.
-func (w *Writer) WriteBlob(r io.Reader, size int64) (blob string, err error) {
-	if err := w.usable(); err != nil {
-		return "", err
-	}
-	if w.buf == nil {
-		w.buf, w.hash = make([]byte, chunkSize), sha256.New()
-	}
-	w.hash.Reset()
-	switch {
-	case size < 0:
-		err = fmt.Errorf("size %d", size)
-	case size <= chunkSize:
-		blob, err = w.writeSmall(r, int(size))
-	default:
-		blob, err = w.writeLarge(r, size)
-	}
-	if err != nil {
-		w.failed = fmt.Errorf("content: %w", err)
-		return "", w.failed
-	}
-	return blob, nil
-}
-
 // fail spoils the set for good.
 func (w *Writer) fail(err error) {
 	if w.failed == nil {
@@ -123,93 +84,6 @@ func (w *Writer) usable() error {
 		return fmt.Errorf("change set %s: is finished", w.header.ID)
 	}
 	return nil
-}
-
-// sum is the name of what was hashed, and whether the set has it already.
-func (w *Writer) sum() (name string, known bool) {
-	name = hex.EncodeToString(w.hash.Sum(nil))
-	_, known = w.blobs[name]
-	w.blobs[name] = w.blobs[name] // drafted, not yet referred to
-	return name, known
-}
-
-func (w *Writer) writeSmall(r io.Reader, size int) (string, error) {
-	data := w.buf[:size]
-	if _, err := io.ReadFull(r, data); err != nil {
-		return "", noEOF(err)
-	}
-	w.hash.Write(data)
-	name, known := w.sum()
-	if known {
-		return name, nil
-	}
-	if err := w.begin(); err != nil {
-		return "", err
-	}
-	return name, os.WriteFile(filepath.Join(w.draft, blobFolder, name), data, 0o600)
-}
-
-func (w *Writer) writeLarge(r io.Reader, size int64) (name string, err error) {
-	if err := w.begin(); err != nil {
-		return "", err
-	}
-	folder := filepath.Join(w.draft, blobFolder)
-	f, err := os.CreateTemp(folder, "new-")
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		err = errors.Join(err, f.Close())
-	}()
-	for off := int64(0); off < size; {
-		data := w.buf[:min(chunkSize, size-off)]
-		if _, err := io.ReadFull(r, data); err != nil {
-			return "", noEOF(err)
-		}
-		w.hash.Write(data)
-		if err := writeAroundHoles(f, data, off); err != nil {
-			return "", err
-		}
-		off += int64(len(data))
-	}
-	if err := f.Truncate(size); err != nil {
-		return "", err
-	}
-	name, known := w.sum()
-	if known {
-		return name, os.Remove(f.Name())
-	}
-	return name, os.Rename(f.Name(), filepath.Join(folder, name))
-}
-
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// writeAroundHoles writes data at off, but not its blocks of zeros.
-func writeAroundHoles(f *os.File, data []byte, off int64) error {
-	start := 0 // of the run not yet written
-	flush := func(end int) error {
-		if end <= start {
-			return nil
-		}
-		_, err := f.WriteAt(data[start:end], off+int64(start))
-		return err
-	}
-	for i := 0; i < len(data); i += holeSize {
-		end := min(i+holeSize, len(data))
-		if !bytes.Equal(data[i:end], zeros[:end-i]) {
-			continue
-		}
-		if err := flush(i); err != nil {
-			return err
-		}
-		start = end
-	}
-	return flush(len(data))
 }
 
 // Add puts a change into the set. A blob it names must have been written.
@@ -313,14 +187,9 @@ func (w *Writer) finish() (*Set, error) {
 
 // writeDraft writes what the draft still lacks and waits until it is on the disk.
 func (w *Writer) writeDraft() error {
-	folder := filepath.Join(w.draft, blobFolder)
-	used := 0
-	for name, wanted := range w.blobs {
-		if wanted {
-			used++
-		} else if err := os.Remove(filepath.Join(folder, name)); err != nil {
-			return err
-		}
+	files, err := w.finishBlobs()
+	if err != nil {
+		return err
 	}
 	if err := writeLines(filepath.Join(w.draft, changesFile), w.list); err != nil {
 		return err
@@ -329,18 +198,15 @@ func (w *Writer) writeDraft() error {
 	if err := writeHeader(w.draft, head); err != nil {
 		return err
 	}
-	if used > syncEachMax {
+	if len(files) > syncEachMax {
 		return syncAll(w.draft)
 	}
-	for name, wanted := range w.blobs {
-		if !wanted {
-			continue
-		}
-		if err := syncFile(filepath.Join(folder, name)); err != nil {
+	for _, name := range files {
+		if err := syncFile(name); err != nil {
 			return err
 		}
 	}
-	return errors.Join(syncDir(folder), syncDir(w.draft))
+	return errors.Join(syncDir(filepath.Join(w.draft, blobFolder)), syncDir(w.draft))
 }
 
 func writeLines(name string, list []Change) (err error) {
@@ -368,7 +234,7 @@ func (w *Writer) Abort() error {
 	if w.draft == "" {
 		return nil
 	}
-	err := os.RemoveAll(w.draft)
+	err := errors.Join(w.pack.close(), os.RemoveAll(w.draft))
 	w.draft = ""
 	if w.lock != nil {
 		err = errors.Join(err, w.lock.Close())

@@ -28,3 +28,12 @@ func syncDir(dir string) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
 	return d.Sync()
 }
+
+// filled writes data to f and leaves it at its beginning.
+func filled(f *os.File, data []byte) (*os.File, error) {
+	_, err := f.WriteAt(data, 0)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

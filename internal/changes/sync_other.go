@@ -4,6 +4,7 @@ package changes
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
 )
 
@@ -18,4 +19,14 @@ func syncAll(dir string) error {
 		}
 		return syncFile(name)
 	})
+}
+
+// nameless gives data as a file without a name, where the system can take it away.
+func nameless(dir string, data []byte) (*os.File, error) {
+	f, err := os.CreateTemp(dir, "read-")
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(f.Name()) // what stays goes with the set
+	return filled(f, data)
 }

@@ -2,8 +2,8 @@ package changes_test
 
 import (
 	"archive/tar"
+	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -269,8 +269,13 @@ func TestWhatIsNotedOfBothSides(t *testing.T) {
 	if diff := cmp.Diff(want, c.New); diff != "" || c.Blob != sum {
 		t.Errorf("New (-want +got), blob %s:\n%s", c.Blob, diff)
 	}
-	if _, err := os.Stat(filepath.Join(s.Dir(testID), "blobs", sum)); err != nil {
-		t.Error(err)
+	f, err := s.Blob(testID, sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if data, err := io.ReadAll(f); string(data) != "content" || err != nil {
+		t.Errorf("Blob = %q, %v", data, err)
 	}
 	if c.Old.Ino == 0 || c.Old.Nlink != 1 || c.Old.CTime.IsZero() || c.Old.Size != 3 || len(c.Old.SHA256) != 64 {
 		t.Errorf("Old = %+v, want all of it known", c.Old)

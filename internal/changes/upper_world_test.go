@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,4 +199,15 @@ func lines(list ...string) string {
 		return ""
 	}
 	return strings.Join(list, "\n") + "\n"
+}
+
+func fileHeader(name string, mode int64) tar.Header {
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Uid: os.Getuid(), Gid: os.Getgid()}
+}
+
+// sortedLines is a copy of list in order.
+func sortedLines(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list
 }
