@@ -122,8 +122,9 @@ func NewClient(conn io.ReadWriteCloser, opts *Options) *Client {
 }
 
 // Close ends the connection, and with it every call and the commands they run. It returns
-// after the Client's last goroutine has ended, except one that sits in a Read of a
-// Streams.Stdin, which ends with that Read. It may be called more than once.
+// after the Client's last goroutine has ended, and so waits for a Write to a Streams that is
+// under way; it does not wait for a Read of a Streams.Stdin, whose goroutine ends with that
+// Read. It may be called more than once.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -156,9 +157,6 @@ func (c *Client) callTimeout(ctx context.Context) time.Duration {
 // do makes one request, logs it, and has the guest stop work that nobody waits for.
 func (c *Client) do(ctx context.Context, spec rpc.Call) (rpc.Response, error) {
 	res, err := c.rpc.Do(ctx, spec)
-	if c.log.Enabled(ctx, slog.LevelDebug) {
-		c.log.DebugContext(ctx, "rpc request", "method", spec.Method, "id", res.ID)
-	}
 	if err == nil {
 		if c.log.Enabled(ctx, slog.LevelDebug) {
 			c.log.DebugContext(ctx, "rpc success", "method", spec.Method, "id", res.ID)

@@ -43,7 +43,8 @@ type ClientOptions struct {
 	// notification; nil drops all.
 	Notification func(method string, params json.RawMessage, raw []byte) (id uint64, v any, err error)
 
-	// Logger takes the bodies at LevelTrace and dropped messages at debug; nil discards.
+	// Logger takes requests by method and id and dropped messages at debug, the bodies at
+	// LevelTrace; nil discards.
 	Logger *slog.Logger
 }
 
@@ -264,7 +265,8 @@ func (c *Client) transmit(ctx context.Context, deadline time.Time, id uint64, sp
 	if n, limit := max(len(head)-1, len(spec.Raw)), c.send.Load(); int64(n) > limit {
 		return fmt.Errorf("%w: %w", ErrEncode, errTooLarge("a request", n, limit))
 	}
-	if c.opts.Logger.Enabled(ctx, LevelTrace) {
+	if c.opts.Logger.Enabled(ctx, slog.LevelDebug) {
+		c.opts.Logger.DebugContext(ctx, "rpc request", "method", spec.Method, "id", id)
 		c.opts.Logger.Log(ctx, LevelTrace, "rpc request body", "id", id, "body", string(head[:len(head)-1]))
 	}
 	err = c.w.write(ctx, deadline, head, spec.Raw, wait)

@@ -4,27 +4,25 @@ import "io"
 
 // Scan is the envelope scanner as the tests see it: whether line is well formed, and the
 // members as encoding/json would give them.
-func Scan(line []byte) (ok bool, members map[string]string, dup bool) {
+func Scan(line []byte) (ok bool, found map[string]string, dup bool) {
 	var e envelope
 	if scanEnvelope(line, &e) != nil {
 		return false, nil, false
 	}
-	members = map[string]string{}
-	put := func(bit members_, name string, v []byte) {
+	found = map[string]string{}
+	put := func(bit members, name string, v []byte) {
 		if e.seen&bit != 0 {
-			members[name] = string(v)
+			found[name] = string(v)
 		}
 	}
 	put(memberParams, "params", e.params)
 	put(memberResult, "result", e.result)
 	put(memberError, "error", e.errObject)
 	if e.methodOK {
-		members["method"] = string(e.method)
+		found["method"] = string(e.method)
 	}
-	return true, members, e.dup != 0
+	return true, found, e.dup != 0
 }
-
-type members_ = members
 
 // ScanID is the envelope's id, if it is a u64.
 func ScanID(line []byte) (uint64, bool) {

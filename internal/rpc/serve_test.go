@@ -274,11 +274,23 @@ func TestManyPipelinedRequestsAreAllAnswered(t *testing.T) {
 }
 
 func TestAClientThatTakesNothingIsDropped(t *testing.T) {
-	c := serve(t, &rpc.ServerOptions{WriteTimeout: 50 * time.Millisecond})
-	big := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"s":"%s"}}`, strings.Repeat("x", 4<<20))
-	c.send(big + "\n")
-	if err := c.ended(); err == nil || !strings.Contains(err.Error(), "takes nothing") {
-		t.Errorf("Serve: err = %v, want that the other end takes nothing", err)
+	for name, as := range map[string]func(net.Conn) io.ReadWriteCloser{
+		"with deadlines":    func(c net.Conn) io.ReadWriteCloser { return c },
+		"without deadlines": func(c net.Conn) io.ReadWriteCloser { return struct{ io.ReadWriteCloser }{c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := pair(t)
+			defer near.Close()
+			done := make(chan error, 1)
+			go func() {
+				done <- rpc.Serve(context.Background(), as(far), standard(), &rpc.ServerOptions{WriteTimeout: 50 * time.Millisecond})
+			}()
+			big := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"s":"%s"}}`, strings.Repeat("x", 4<<20))
+			_, _ = io.WriteString(near, big+"\n")
+			if err := <-done; err == nil || !strings.Contains(err.Error(), "takes nothing") {
+				t.Errorf("Serve: err = %v, want that the other end takes nothing", err)
+			}
+		})
 	}
 }
 
