@@ -36,6 +36,7 @@ type Agent struct {
 	chunks  sync.Pool     // of *[chunkSize]byte
 	left    *leftovers    // output pipes that outlived their command
 	cgroups *cgroups
+	rest    rest
 
 	mu       sync.Mutex
 	closed   bool
@@ -125,6 +126,7 @@ func (a *Agent) Close() error {
 	}
 	a.mu.Unlock()
 	a.serving.Wait()
+	a.rest.stop()
 	a.left.close()
 	a.cgroups.sweep()
 	return nil

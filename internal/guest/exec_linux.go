@@ -126,7 +126,10 @@ func (s *session) call(ctx context.Context, peer rpc.Peer, req *rpc.Request, opt
 	if err := s.a.slot(ctx); err != nil {
 		return nil, err
 	}
-	sent(req, func() { <-s.a.slots })
+	sent(req, func() {
+		<-s.a.slots
+		s.a.rest.later()
+	})
 	if opts.TimeoutMS > 0 && opts.TimeoutMS < math.MaxInt64/int64(time.Millisecond) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(opts.TimeoutMS)*time.Millisecond, errTimedOut)

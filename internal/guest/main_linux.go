@@ -39,7 +39,7 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 
-	gcPercent = 50 // a smaller heap at rest, for a program that rarely computes
+	gcPercent = 25 // a smaller heap at rest, for a program that rarely computes
 	endRounds = 20 // of ending what is left of the agent's children
 )
 
