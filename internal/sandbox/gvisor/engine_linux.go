@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"sort"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 	"gvisor.dev/gvisor/runsc/cli/maincli"
@@ -117,22 +117,19 @@ func build(ctx context.Context, root, path string) error {
 	return os.Rename(tmp, path)
 }
 
-// prune keeps the newest two twins.
+// twinAge is how long an engine that is not used any more is kept: another program may be
+// about to start it.
+const twinAge = 24 * time.Hour
+
+// prune removes the twins of earlier builds.
 func prune(dir, newest string) {
 	names, err := filepath.Glob(filepath.Join(dir, "airlock-*"))
 	if err != nil {
 		return
 	}
-	age := func(p string) int64 {
-		st, err := os.Stat(p)
-		if err != nil {
-			return 0
-		}
-		return st.ModTime().UnixNano()
-	}
-	sort.Slice(names, func(i, j int) bool { return age(names[i]) > age(names[j]) })
-	for i, name := range names {
-		if i >= 2 && name != newest {
+	for _, name := range names {
+		st, err := os.Stat(name)
+		if err == nil && name != newest && time.Since(st.ModTime()) > twinAge {
 			os.Remove(name)
 		}
 	}
