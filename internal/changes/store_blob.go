@@ -51,7 +51,9 @@ func (w *Writer) WriteBlob(r io.Reader, size int64) (blob string, err error) {
 func (w *Writer) sum() (name string, known bool) {
 	name = hex.EncodeToString(w.hash.Sum(nil))
 	_, known = w.blobs[name]
-	w.blobs[name] = w.blobs[name] // drafted, not yet referred to
+	if !known {
+		w.blobs[name] = false // no change refers to it yet
+	}
 	return name, known
 }
 

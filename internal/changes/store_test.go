@@ -383,8 +383,7 @@ func TestADamagedContentIsNotGivenOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			if f, err := s.Blob(testID, set.Changes[0].Blob); err == nil {
-				f.Close()
-				t.Error("Blob: no error")
+				t.Errorf("Blob: no error, and Close: %v", f.Close())
 			}
 		})
 	}

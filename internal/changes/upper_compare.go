@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -139,9 +140,7 @@ func (c *comparer) settle(now, old *Node) {
 		now.Mode = old.Mode // means nothing
 	}
 	merged := make(map[string][]byte, len(now.Xattrs))
-	for key, value := range now.Xattrs {
-		merged[key] = value
-	}
+	maps.Copy(merged, now.Xattrs)
 	for key, value := range old.Xattrs {
 		if len(value) == 0 || !utf8.Valid(value) || !utf8.ValidString(key) || strings.Contains(key, "=") {
 			merged[key] = value

@@ -67,18 +67,30 @@ func TestReadRefusesWhatIsNoUpperLayer(t *testing.T) {
 			l.tar = tar.NewWriter(&l.buf)
 		}, nil},
 		{"nothing at all", func(*layer) {}, func([]byte) []byte { return nil }},
-		{"an end in the middle of a content", func(l *layer) { l.file("./a", strings.Repeat("x", 5000)) },
-			func(d []byte) []byte { return d[:3000] }},
-		{"an end between two entries", func(l *layer) { l.file("./a", strings.Repeat("x", 512)).file("./b", "x") },
-			func(d []byte) []byte { return d[:512*3] }},
-		{"an end in the middle of a header", func(l *layer) { l.file("./a", "") },
-			func(d []byte) []byte { return d[:700] }},
-		{"something after the end", func(l *layer) { l.file("./a", "x") },
-			func(d []byte) []byte { return append(d, "more"...) }},
-		{"a second archive after the end", func(l *layer) { l.file("./a", "x") },
-			func(d []byte) []byte { return append(d, d...) }},
-		{"a broken checksum", func(l *layer) { l.file("./a", "x") },
-			func(d []byte) []byte { d[512+3]++; return d }},
+		{
+			"an end in the middle of a content", func(l *layer) { l.file("./a", strings.Repeat("x", 5000)) },
+			func(d []byte) []byte { return d[:3000] },
+		},
+		{
+			"an end between two entries", func(l *layer) { l.file("./a", strings.Repeat("x", 512)).file("./b", "x") },
+			func(d []byte) []byte { return d[:512*3] },
+		},
+		{
+			"an end in the middle of a header", func(l *layer) { l.file("./a", "") },
+			func(d []byte) []byte { return d[:700] },
+		},
+		{
+			"something after the end", func(l *layer) { l.file("./a", "x") },
+			func(d []byte) []byte { return append(d, "more"...) },
+		},
+		{
+			"a second archive after the end", func(l *layer) { l.file("./a", "x") },
+			func(d []byte) []byte { return append(d, d...) },
+		},
+		{
+			"a broken checksum", func(l *layer) { l.file("./a", "x") },
+			func(d []byte) []byte { d[512+3]++; return d },
+		},
 		{"a negative size", func(l *layer) { l.file("./a", "x") }, func(d []byte) []byte {
 			copy(d[512+124:], "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xf0")
 			return checksum(d, 512)
