@@ -95,12 +95,8 @@ func (s *Store) Discard(id string) error {
 	if h.State != Kept && h.State != Discarded {
 		return fmt.Errorf("discard change set %s, which is %s: %w", id, h.State, ErrState)
 	}
-	_, pending, err := readEntries(s.Dir(id))
-	if err != nil {
+	if err := s.atRest(id); err != nil {
 		return fmt.Errorf("discard change set %s: %w", id, err)
-	}
-	if pending != nil {
-		return fmt.Errorf("discard change set %s: %w", id, ErrInterrupted)
 	}
 	// The state first: a crash in between leaves contents that nobody can commit,
 	// and discarding again clears them.
@@ -115,14 +111,28 @@ func (s *Store) Discard(id string) error {
 	return nil
 }
 
+// atRest refuses a set whose commit or undo was cut short: what it holds is needed to
+// bring the host into a consistent state.
+func (s *Store) atRest(id string) error {
+	_, pending, err := readEntries(s.Dir(id))
+	if err == nil && pending != nil {
+		err = ErrInterrupted
+	}
+	return err
+}
+
 // Remove takes the set out of the store with all that belongs to it: a committed one
-// cannot be undone afterwards. It takes the set's lock.
+// cannot be undone afterwards. It takes the set's lock. One whose commit or undo was cut
+// short is refused with ErrInterrupted.
 func (s *Store) Remove(id string) error {
 	unlock, err := s.Lock(id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if err := s.atRest(id); err != nil {
+		return fmt.Errorf("remove change set %s: %w", id, err)
+	}
 	trash := filepath.Join(s.dir, trashPrefix+id)
 	err = os.Rename(filepath.Join(s.dir, id), trash)
 	if err == nil {
@@ -203,8 +213,8 @@ type SweepOptions struct {
 }
 
 // Sweep removes leftovers of dead processes and the sets that are older than opts
-// allows, and gives the ids of these. A set that a command works on stays. Nil opts
-// removes leftovers alone.
+// allows, and gives the ids of these. A set that a command works on, or that Recover has
+// to finish first, stays. Nil opts removes leftovers alone.
 func (s *Store) Sweep(opts *SweepOptions) (removed []string, err error) {
 	if err := s.sweepLeftovers(); err != nil || opts == nil {
 		return nil, err
@@ -224,7 +234,7 @@ func (s *Store) Sweep(opts *SweepOptions) (removed []string, err error) {
 			continue
 		}
 		err := s.Remove(h.ID)
-		if errors.Is(err, ErrBusy) || errors.Is(err, ErrNotFound) {
+		if errors.Is(err, ErrBusy) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrInterrupted) {
 			continue
 		}
 		if err != nil {

@@ -72,6 +72,30 @@ func TestOneCommandAtATime(t *testing.T) {
 	again()
 }
 
+func TestAnInterruptedSetIsNotThrownAway(t *testing.T) {
+	s := newStore(t)
+	keep(t, s, testID, time.Unix(1, 0), "x")
+	journal := filepath.Join(s.Dir(testID), "journal-1")
+	if err := os.WriteFile(journal, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Discard(testID); !errors.Is(err, changes.ErrInterrupted) {
+		t.Errorf("Discard: err = %v, want ErrInterrupted", err)
+	}
+	if err := s.Remove(testID); !errors.Is(err, changes.ErrInterrupted) {
+		t.Errorf("Remove: err = %v, want ErrInterrupted", err)
+	}
+	if removed, err := s.Sweep(&changes.SweepOptions{Kept: time.Second}); err != nil || len(removed) != 0 {
+		t.Errorf("Sweep = %v, %v, want it to leave the set", removed, err)
+	}
+	if err := os.Remove(journal); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(testID); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSweepByAge(t *testing.T) {
 	s := newStore(t)
 	now := time.Unix(1_000_000, 0)
