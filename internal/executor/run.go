@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"airlock/agent"
@@ -41,9 +42,16 @@ type Request struct {
 	Stdin          io.Reader // nil: empty
 	Stdout, Stderr io.Writer
 
-	Signals <-chan string    // forwarded to the command while it runs; may be nil
-	Resizes <-chan agent.TTY // likewise
-	Notes   func(string)     // sentences about the sandbox, before the command starts; may be nil
+	// Signals are forwarded to the command while it runs, as Resizes are to its terminal.
+	// A signal that comes before there is a command ends the run. Both may be nil.
+	Signals <-chan string
+	Resizes <-chan agent.TTY
+
+	// Notes takes sentences about the sandbox before the command starts, and Finished is
+	// called as soon as the command has ended and its output is written, before what it
+	// changed is read. Both may be nil.
+	Notes    func(string)
+	Finished func()
 }
 
 // An Outcome is what a run came to.
@@ -52,6 +60,7 @@ type Outcome struct {
 	Result   agent.ExecResult
 	Duration time.Duration // of the command
 	Started  bool          // the command did run
+	Output   error         // what the command wrote could not be handed on, and so it was ended
 	Ended    error         // the sandbox ended under the command: sandbox.ErrOutOfMemory or ErrEnded
 	Set      *changes.Set  // what was changed; nil where Ended left nothing to read
 }
@@ -71,7 +80,7 @@ func (r *Runner) Run(ctx context.Context, req *Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	sb, err := r.Driver.Start(ctx, &sandbox.Spec{WorkDir: work, Hide: hidden, ReadOnly: req.ReadOnly, Limits: req.Limits})
+	sb, err := r.start(ctx, req, &sandbox.Spec{WorkDir: work, Hide: hidden, ReadOnly: req.ReadOnly, Limits: req.Limits})
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +89,33 @@ func (r *Runner) Run(ctx context.Context, req *Request) (*Outcome, error) {
 		err = fmt.Errorf("end the sandbox: %w", closeErr)
 	}
 	return out, err
+}
+
+// ErrSignaled is the error of a run that a signal ended before there was a command.
+var ErrSignaled = errors.New("ended before the command had started")
+
+// start makes the sandbox, unless a signal comes first.
+func (r *Runner) start(ctx context.Context, req *Request, spec *sandbox.Spec) (sandbox.Sandbox, error) {
+	starting, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-req.Signals:
+			cancel(ErrSignaled)
+		case <-starting.Done():
+		}
+	}()
+	sb, err := r.Driver.Start(starting, spec)
+	cancel(nil)
+	<-watched
+	if !errors.Is(context.Cause(starting), ErrSignaled) {
+		return sb, err
+	}
+	if sb != nil {
+		err = sb.Close()
+	}
+	return nil, errors.Join(ErrSignaled, err)
 }
 
 // use runs the command in a sandbox and reads what it changed.
@@ -111,20 +147,15 @@ func (r *Runner) command(ctx context.Context, sb sandbox.Sandbox, req *Request, 
 		limited, cancel = context.WithTimeout(ctx, req.Timeout+guardTime)
 	}
 	defer cancel()
-	params := agent.ExecParams{Argv: req.Argv, ExecOptions: agent.ExecOptions{
-		Cwd: work, Env: req.Env, ClearEnv: true, User: sb.Identity(), TimeoutMS: req.Timeout.Milliseconds(),
-		TTY: req.TTY, MaxProcs: req.Limits.Procs,
-	}}
 	start := time.Now()
-	p, err := sb.Client().Start(limited, params, &agent.Streams{Stdin: req.Stdin, Stdout: req.Stdout, Stderr: req.Stderr})
-	if err == nil {
-		forwarded := make(chan struct{})
-		go func() { defer close(forwarded); forward(ctx, p, req) }()
-		out.Result, err = p.Wait()
-		<-forwarded
-	}
+	var err error
+	out.Result, err = r.exec(limited, sb, req, work)
 	out.Duration = time.Since(start)
 	out.Started = out.Result.NotStarted == ""
+	if req.Finished != nil {
+		req.Finished()
+	}
+	var broken *outputError
 	switch {
 	case err == nil:
 		return nil
@@ -134,29 +165,83 @@ func (r *Runner) command(ctx context.Context, sb sandbox.Sandbox, req *Request, 
 		out.Result = agent.ExecResult{ExitCode: -1, TimedOut: true}
 		return nil
 	}
-	if ended := whyEnded(sb); ended != nil {
+	if ended := whyEnded(sb, err); ended != nil {
 		out.Ended = ended
+		return nil
+	}
+	if errors.As(err, &broken) {
+		out.Output = broken.err
 		return nil
 	}
 	return fmt.Errorf("run the command: %w", err)
 }
 
-// whyEnded waits a moment for the reason of a sandbox's end, which may lag behind the
-// end of its connection.
-func whyEnded(sb sandbox.Sandbox) error {
+// exec runs the command with its streams, and forwards to it what comes meanwhile.
+func (r *Runner) exec(ctx context.Context, sb sandbox.Sandbox, req *Request, work string) (agent.ExecResult, error) {
+	params := agent.ExecParams{Argv: req.Argv, ExecOptions: agent.ExecOptions{
+		Cwd: work, Env: req.Env, ClearEnv: true, User: sb.Identity(), TimeoutMS: req.Timeout.Milliseconds(),
+		TTY: req.TTY, MaxProcs: req.Limits.Procs,
+	}}
+	p, err := sb.Client().Start(ctx, params, &agent.Streams{Stdin: req.Stdin, Stdout: outlet(req.Stdout), Stderr: outlet(req.Stderr)})
+	if err != nil {
+		return agent.ExecResult{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() { forward(ctx, p, req) })
+	res, err := p.Wait()
+	cancel()
+	forwarding.Wait()
+	return res, err
+}
+
+// outputError is an output that could not be handed on.
+type outputError struct{ err error }
+
+func (e *outputError) Error() string { return e.err.Error() }
+func (e *outputError) Unwrap() error { return e.err }
+
+// outletWriter marks its writer's errors, to be told from the sandbox's.
+type outletWriter struct{ w io.Writer }
+
+func (o outletWriter) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil {
+		err = &outputError{err}
+	}
+	return n, err
+}
+
+func outlet(w io.Writer) io.Writer {
+	if w == nil {
+		return nil
+	}
+	return outletWriter{w}
+}
+
+// endLag is how long the reason of a sandbox's end may lag behind the end of its
+// connection.
+const endLag = 2 * time.Second
+
+// whyEnded gives the reason of a sandbox's end, or nil where it still runs.
+func whyEnded(sb sandbox.Sandbox, err error) error {
+	lag := endLag
+	if !errors.Is(err, agent.ErrConnectionLost) {
+		lag = 0 // it answered
+	}
 	select {
 	case <-sb.Done():
 		return sb.Err()
-	case <-time.After(2 * time.Second):
+	case <-time.After(lag):
 		return nil
 	}
 }
 
-// forward hands signals and terminal sizes on until the command has ended.
+// forward hands signals and terminal sizes on until ctx ends.
 func forward(ctx context.Context, p *agent.Process, req *Request) {
 	for {
 		select {
-		case <-p.Done():
+		case <-ctx.Done():
 			return
 		case sig := <-req.Signals:
 			// A command that has just ended cannot be signalled, and need not be.

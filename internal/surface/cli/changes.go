@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,12 +25,12 @@ func (p *Program) changesCmd() *cobra.Command {
 		Short: "Show kept change sets, or what one of them changes",
 		Long: `Without ID, list the change sets there are. With one, or the beginning of one, list
 what it changes; --diff shows it as a unified diff.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes(0, 1, "airlock changes shows one change set at a time; write airlock changes [ID]"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := p.Store()
+			store, err := p.open()
 			if err != nil {
-				return fail(exitFailed, err)
+				return err
 			}
 			if len(args) == 0 {
 				if asDiff {
@@ -38,7 +40,7 @@ what it changes; --diff shows it as a unified diff.`,
 			}
 			set, err := store.Load(args[0])
 			if err != nil {
-				return fail(exitFailed, explainSet(err))
+				return fail(commitCode(err), explainSet(err))
 			}
 			switch {
 			case asJSON:
@@ -55,6 +57,25 @@ what it changes; --diff shows it as a unified diff.`,
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "show every change; without ID, discarded and undone sets as well")
 	cmd.MarkFlagsMutuallyExclusive("json", "diff")
 	return cmd
+}
+
+// takes checks the number of arguments; text says what to write.
+func takes(least, most int, text string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usage("%s", text)
+		}
+		return nil
+	}
+}
+
+// open opens the store.
+func (p *Program) open() (*changes.Store, error) {
+	store, err := p.Store()
+	if err != nil {
+		return nil, fail(exitFailed, explainStore(err))
+	}
+	return store, nil
 }
 
 // explainSet adds to a store's error what to do about it.
@@ -154,12 +175,20 @@ func (p *Program) showDiff(ctx context.Context, store *changes.Store, set *chang
 	return nil
 }
 
+// explainStore adds what to do about a store that cannot be opened.
+func explainStore(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w; set AIRLOCK_HOME to a folder that you can write to", err)
+	}
+	return err
+}
+
 // color reports whether what is written to w may be coloured.
 func (p *Program) color(w any) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// paths makes the paths a person typed absolute, with their folders' links resolved, as
+// absolute makes the paths a person typed absolute, with their folders' links resolved, as
 // a change set names them.
 func absolute(args []string) ([]changes.Path, error) {
 	var out []changes.Path

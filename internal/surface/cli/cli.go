@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,14 +81,21 @@ func (p *Program) exitCode(err error) int {
 		return 0
 	case errors.As(err, &code):
 		if code.err != nil {
-			fmt.Fprintln(p.Stderr, "airlock:", code.err)
+			p.complain(code.err)
 		}
 		return code.code
 	default: // cobra's: an unknown command or flag
-		fmt.Fprintln(p.Stderr, "airlock:", err)
+		p.complain(err)
 		return exitUsage
 	}
 }
+
+// say writes a sentence of Airlock's own.
+func (p *Program) say(format string, args ...any) {
+	fmt.Fprintf(p.Stderr, "airlock: "+format+"\n", args...)
+}
+
+func (p *Program) complain(err error) { p.say("%v", err) }
 
 func (p *Program) root() *cobra.Command {
 	root := &cobra.Command{
@@ -106,20 +111,30 @@ changed, and lets out only the changes you commit.
 		Version:       p.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noSuchCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.doctorCmd())
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%w; see airlock %s --help", err, strings.TrimPrefix(cmd.CommandPath(), "airlock "))
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	return root
 }
 
-// isTerminalFile reports whether v is a file that is a terminal.
-func asFile(v any) (*os.File, bool) {
-	f, ok := v.(*os.File)
-	return f, ok
+// noSuchCommand refuses what is no subcommand.
+func noSuchCommand(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	name := printable(args[0])
+	return usage("%s is not one of airlock's commands, which airlock --help lists; to run it in a sandbox, write airlock run -- %s", name, name)
+}
+
+// wrongFlag is an error in a flag: airlock run has its own code for it.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	err = fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+	if cmd.Name() == "run" {
+		return fail(exitFailed, err)
+	}
+	return fail(exitUsage, err)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -20,12 +21,12 @@ PATH, which may lie outside the working folder.
 A path that has changed on the host since the sandbox saw it is a conflict: nothing is
 committed then, and every such path is named. What a commit replaces is kept, and
 airlock undo puts it back. A commit that was interrupted is finished by doing it again.`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              takes(1, math.MaxInt, "say which change set: airlock commit ID [PATH…]; airlock changes lists them"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := p.Store()
+			store, err := p.open()
 			if err != nil {
-				return fail(exitFailed, err)
+				return err
 			}
 			paths, err := absolute(args[1:])
 			if err != nil {
@@ -33,7 +34,7 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 			}
 			id, err := store.Resolve(args[0])
 			if err != nil {
-				return fail(exitFailed, explainSet(err))
+				return fail(commitCode(err), explainSet(err))
 			}
 			rep, err := store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry})
 			if err != nil {
@@ -54,9 +55,17 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 
 // commitCode is 1 where a person has to decide, and 125 where airlock failed.
 func commitCode(err error) int {
-	var c *changes.ConflictError
-	if errors.As(err, &c) || errors.Is(err, changes.ErrNoMatch) || errors.Is(err, changes.ErrRefused) || errors.Is(err, changes.ErrNotUndoable) {
+	var conflict *changes.ConflictError
+	if errors.As(err, &conflict) {
 		return exitGeneral
+	}
+	for _, theirs := range []error{
+		changes.ErrNoMatch, changes.ErrRefused, changes.ErrNotUndoable, changes.ErrNotFound, changes.ErrAmbiguous,
+		changes.ErrBusy, changes.ErrState, changes.ErrInterrupted,
+	} {
+		if errors.Is(err, theirs) {
+			return exitGeneral
+		}
 	}
 	return exitFailed
 }
@@ -88,14 +97,16 @@ func (p *Program) tellNotes(notes []changes.Note) {
 
 func (p *Program) discardCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:               "discard ID…",
-		Short:             "Throw kept change sets away",
-		Args:              cobra.MinimumNArgs(1),
+		Use:   "discard ID…",
+		Short: "Throw kept change sets away",
+		Long: `Throw the contents of kept change sets away. They cannot be committed afterwards; their
+list of changes stays, for airlock changes --all.`,
+		Args:              takes(1, math.MaxInt, "say which change sets: airlock discard ID…; airlock changes lists them"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(_ *cobra.Command, args []string) error {
-			store, err := p.Store()
+			store, err := p.open()
 			if err != nil {
-				return fail(exitFailed, err)
+				return err
 			}
 			for _, arg := range args {
 				id, err := store.Resolve(arg)
@@ -103,9 +114,9 @@ func (p *Program) discardCmd() *cobra.Command {
 					err = store.Discard(id)
 				}
 				if err != nil {
-					return fail(exitFailed, explainSet(err))
+					return fail(commitCode(err), explainSet(err))
 				}
-				fmt.Fprintf(p.Stderr, "airlock: discarded %s\n", id)
+				p.say("discarded %s", id)
 			}
 			return nil
 		},

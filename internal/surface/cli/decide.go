@@ -2,11 +2,8 @@ package cli
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 )
 
@@ -15,7 +12,8 @@ type decision int
 
 // The zero decision lets nothing out.
 const (
-	discard decision = iota
+	undecided decision = iota
+	discard
 	keep
 	commit
 )
@@ -23,52 +21,79 @@ const (
 // decisionFlags are --commit, --keep and --discard.
 type decisionFlags struct{ commit, keep, discard bool }
 
-// decide gives the decision the flags make, and whether they make one.
-func (f decisionFlags) decide() (decision, bool, error) {
-	n := 0
-	for _, set := range []bool{f.commit, f.keep, f.discard} {
-		if set {
+// wish is the decision that the flags make.
+func (f decisionFlags) wish() (decision, error) {
+	wish, n := undecided, 0
+	for _, flag := range []struct {
+		set  bool
+		wish decision
+	}{{f.commit, commit}, {f.keep, keep}, {f.discard, discard}} {
+		if flag.set {
+			wish = flag.wish
 			n++
 		}
 	}
-	switch {
-	case n > 1:
-		return discard, false, usage("--commit, --keep and --discard exclude one another")
-	case f.commit:
-		return commit, true, nil
-	case f.keep:
-		return keep, true, nil
-	case f.discard:
-		return discard, true, nil
+	if n > 1 {
+		return undecided, usage("--commit, --keep and --discard exclude one another")
 	}
-	return discard, false, nil
+	return wish, nil
 }
 
-var errInterrupted = errors.New("interrupted")
+// circumstances are what a decision depends on.
+type circumstances struct {
+	wish    decision // what the flags say
+	code    int      // the run's exit code
+	asking  bool     // there is somebody to ask
+	work    int      // changes in the working folder
+	outside int      // and elsewhere, without noise
+}
 
-// ask asks a person on the terminal until there is an answer. diff shows the changes. An
-// end of the input keeps the set: nothing is let out, and nothing is lost.
-func ask(ctx context.Context, in io.Reader, out io.Writer, diff func() error) (decision, error) {
+// decide says what is to become of a run's changes; undecided means: ask. Nobody is asked
+// where there is nothing that a commit would let out, and what nobody was asked about
+// is kept, unless it is noise alone.
+func (c circumstances) decide() decision {
+	switch c.wish {
+	case keep, discard:
+		return c.wish
+	case commit:
+		switch {
+		case c.work == 0 && c.outside == 0:
+			return discard
+		case c.work == 0 || c.code != 0:
+			return keep // a command that failed lets nothing out by itself
+		}
+		return commit
+	}
+	switch {
+	case c.asking && c.work > 0:
+		return undecided
+	case c.asking && c.outside > 0:
+		return keep
+	}
+	return discard
+}
+
+// ask asks a person until there is an answer, which must be unmistakable: there is no
+// default, and "yes" is none. show shows the changes. An end of the input keeps them:
+// nothing is let out, and nothing is lost.
+func ask(in io.Reader, out io.Writer, show func() error) decision {
 	lines := bufio.NewReader(in)
 	for {
 		fmt.Fprint(out, "[c]ommit  [d]iff  [k]eep  [x] discard ? ")
-		line, err := readLine(ctx, lines)
-		if err != nil {
+		line, err := lines.ReadString('\n')
+		if err != nil { // what was typed without Enter is not an answer
 			fmt.Fprintln(out)
-			if errors.Is(err, io.EOF) || errors.Is(err, errInterrupted) {
-				return keep, nil
-			}
-			return keep, err
+			return keep
 		}
 		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "c", "commit", "y", "yes":
-			return commit, nil
+		case "c", "commit":
+			return commit
 		case "k", "keep":
-			return keep, nil
-		case "x", "discard", "n", "no":
-			return discard, nil
+			return keep
+		case "x", "discard":
+			return discard
 		case "d", "diff":
-			if err := diff(); err != nil {
+			if err := show(); err != nil {
 				fmt.Fprintln(out, "airlock:", err)
 			}
 		case "":
@@ -76,33 +101,4 @@ func ask(ctx context.Context, in io.Reader, out io.Writer, diff func() error) (d
 			fmt.Fprintln(out, "c lets the changes out, d shows them, k keeps them for later, x throws them away.")
 		}
 	}
-}
-
-// readLine reads a line, or gives up when ctx ends. The reading goroutine then stays
-// until the terminal's next line, or the program's end.
-func readLine(ctx context.Context, r *bufio.Reader) (string, error) {
-	type result struct {
-		line string
-		err  error
-	}
-	got := make(chan result, 1)
-	go func() {
-		line, err := r.ReadString('\n')
-		got <- result{line, err}
-	}()
-	select {
-	case res := <-got:
-		if res.err != nil && res.line == "" {
-			return "", res.err
-		}
-		return res.line, nil
-	case <-ctx.Done():
-		return "", errInterrupted
-	}
-}
-
-// isTerminal reports whether v is a terminal.
-func isTerminal(v any) bool {
-	f, ok := v.(*os.File)
-	return ok && terminal(f)
 }

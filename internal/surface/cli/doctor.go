@@ -15,7 +15,9 @@ func (p *Program) doctorCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what works on this machine, and how to mend what does not",
-		Args:  cobra.NoArgs,
+		Long: `Say what works on this machine, and how to mend what does not. It tries a sandbox out, and
+removes what sandboxes left behind that were killed. The exit code is 1 where something fails.`,
+		Args: takes(0, 0, "airlock doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := p.Driver.Check(cmd.Context())
 			findings = append(findings, p.checkLeftovers(cmd), p.checkRun(cmd))
@@ -38,7 +40,7 @@ func (p *Program) checkLeftovers(cmd *cobra.Command) sandbox.Finding {
 		f.OK, f.Text = false, err.Error()
 		f.Mend = "remove it by hand, as the user who ran the sandbox"
 	case len(removed) > 0:
-		f.Text = fmt.Sprintf("removed what %d earlier sandbox(es) had left behind", len(removed))
+		f.Text = "removed what " + plural(len(removed), "earlier sandbox") + " had left behind"
 	}
 	return f
 }

@@ -3,6 +3,8 @@
 package cli
 
 import (
+	"context"
+	"io"
 	"os"
 
 	"golang.org/x/term"
@@ -10,24 +12,21 @@ import (
 	"airlock/internal/executor"
 )
 
+const signalPipe = 13
+
 func terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func signalNumber(string) int { return 0 }
 
-// session is how a run is connected to the person.
-type session struct {
-	interactive bool
-	captured    *captured
-	restore     func()
-}
+func ignoreBrokenPipes() (restore func()) { return func() {} }
 
 // connect makes a plain session: no sandbox can be started here that would want more.
 func (p *Program) connect(f *runFlags, req *executor.Request) (*session, error) {
 	s := &session{restore: func() {}}
-	req.Stdin, req.Stdout, req.Stderr = p.Stdin, p.Stdout, p.Stderr
-	if f.json {
-		s.captured = &captured{}
-		req.Stdout, req.Stderr = &s.captured.stdout, &s.captured.stderr
-	}
+	req.Stdin = p.Stdin
+	p.outputs(f, req, s)
 	return s, nil
 }
+
+// answers is where a person's answers come from.
+func answers(_ context.Context, in io.Reader) (io.Reader, func()) { return in, func() {} }

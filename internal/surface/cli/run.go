@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"airlock/agent"
-	"airlock/internal/changes"
 	"airlock/internal/executor"
 	"airlock/internal/hostview"
 	"airlock/internal/sandbox"
@@ -45,24 +41,22 @@ from it, and it is given a listed part of the environment (--show, --hide, -e). 
 outside the working folder, and those of caches and temporary files, are counted apart
 and committed only when they are named: airlock commit ID PATH.
 
-The exit code is the command's; 124 it timed out, 125 airlock failed, 126 it cannot be
-executed, 127 there is no such command, 137 it ran out of memory.`,
+The exit code is the command's; 124 it timed out, 125 airlock failed or was not understood,
+126 it cannot be executed, 127 there is no such command, 137 it ran out of memory. 1 stands
+as well for a commit that was refused, such as for a conflict, after a command that went well.`,
 		Example: `  airlock run -- python3 -c 'print(2 + 2)'
   airlock run --commit -- make fmt
   airlock run --timeout 5m --memory 2g --pids 200 -- npm test`,
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage("there is no command to run; write airlock run -- CMD [ARG…]")
-			}
 			return p.run(cmd.Context(), f, args)
 		},
 	}
 	fl := cmd.Flags()
 	fl.SetInterspersed(false) // what follows the command is the command's
 	fl.BoolVar(&f.commit, "commit", false, "commit the changes in the working folder when the exit code is 0 (else keep them)")
-	fl.BoolVar(&f.keep, "keep", false, "keep the changes for airlock commit, diff or discard")
+	fl.BoolVar(&f.keep, "keep", false, "keep the changes for airlock changes, commit or discard")
 	fl.BoolVar(&f.discard, "discard", false, "throw the changes away (the default without a terminal)")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object at the end instead of the command's output")
 	fl.BoolVarP(&f.tty, "tty", "t", false, "run the command on a terminal (the default where stdin and stdout are one)")
@@ -80,64 +74,87 @@ executed, 127 there is no such command, 137 it ran out of memory.`,
 	return cmd
 }
 
-// run is airlock run.
+// run is airlock run. What was typed wrongly is an error of airlock's here: every other
+// code is the command's.
 func (p *Program) run(ctx context.Context, f *runFlags, argv []string) error {
-	choice, decided, err := f.decide()
-	if err != nil {
-		return err
-	}
-	req, err := p.request(f, argv)
-	if err != nil {
-		return err
-	}
-	store, err := p.Store()
+	wish, req, err := p.parseRun(f, argv)
 	if err != nil {
 		return fail(exitFailed, err)
 	}
-	term, err := p.connect(f, req)
+	store, err := p.open()
 	if err != nil {
 		return err
 	}
-	ctx, signals := withSignals(ctx)
-	req.Signals = signals.forward
-	req.Notes = func(note string) { fmt.Fprintln(p.Stderr, "airlock:", note) }
-	out, err := p.Runner.Run(ctx, req)
-	signals.stop()
-	term.restore()
+	// A reader of our output that goes away ends the command, and not us.
+	defer ignoreBrokenPipes()()
+	rep, err := p.execute(ctx, f, req)
 	if err != nil {
-		if code := signals.code(); code != 0 {
-			return fail(code, nil)
-		}
-		return fail(exitFailed, err)
+		return err
 	}
-	asked := !decided && !f.json && term.interactive
-	rep := &runReport{out: out, code: exitOf(&out.Result, out.Ended), capture: term.captured}
 	p.tellEnd(rep, argv[0], f.timeout)
-	if asked && out.Set != nil && out.Set.Work > 0 {
-		choice, err = p.askAbout(ctx, store, out.Set)
-		if err != nil {
-			return fail(exitFailed, err)
-		}
-	}
-	if asked && choice == discard && (out.Set == nil || out.Set.Work == 0) && out.Set != nil && out.Set.Outside > 0 {
-		choice = keep // nobody was asked, so nothing is thrown away
-	}
-	if choice == commit && rep.code != 0 && !asked {
-		choice = keep // a command that failed lets nothing out by itself
-	}
-	settleErr := p.settle(ctx, store, rep, choice, asked || f.json)
+	settled := p.settle(ctx, store, rep, wish)
 	if f.json {
 		if err := p.printJSON(rep.object()); err != nil {
 			return err
 		}
 	}
-	if settleErr != nil {
-		return fail(max(commitCode(settleErr), exitGeneral), explainSet(settleErr))
-	}
-	if rep.code != 0 {
+	switch {
+	case rep.code != 0:
+		if settled != nil {
+			p.complain(explainSet(settled))
+		}
 		return fail(rep.code, nil)
+	case settled != nil:
+		return fail(commitCode(settled), explainSet(settled))
 	}
 	return nil
+}
+
+// execute runs the command, connected to the person's terminal or streams meanwhile.
+func (p *Program) execute(ctx context.Context, f *runFlags, req *executor.Request) (*runReport, error) {
+	s, err := p.connect(f, req)
+	if err != nil {
+		return nil, fail(exitFailed, err)
+	}
+	defer s.restore()
+	req.Finished = s.restore
+	ctx, signals := withSignals(ctx)
+	defer signals.stop()
+	req.Signals = signals.forward
+	req.Notes = func(note string) { p.say("%s", note) }
+	out, err := p.Runner.Run(ctx, req)
+	s.restore()
+	rep := &runReport{out: out, asking: s.interactive && !f.json, quiet: f.json, screen: s.screen, capture: s.captured}
+	if err == nil {
+		rep.code = exitOf(out)
+		return rep, nil
+	}
+	rep.out, rep.code = &executor.Outcome{}, exitFailed
+	rep.failure = err
+	if code := signals.code(); code != 0 && (errors.Is(err, context.Canceled) || errors.Is(err, executor.ErrSignaled)) {
+		rep.code, rep.failure = code, fmt.Errorf("ended by %s", signals.name())
+		err = nil // who sent it knows
+	}
+	if f.json {
+		if err := p.printJSON(rep.object()); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fail(rep.code, err)
+}
+
+// parseRun turns what was typed into what is asked of the runner, and what is to become
+// of the changes.
+func (p *Program) parseRun(f *runFlags, argv []string) (decision, *executor.Request, error) {
+	wish, err := f.wish()
+	switch {
+	case err != nil:
+		return undecided, nil, err
+	case len(argv) == 0:
+		return undecided, nil, usage("there is no command to run; write airlock run -- CMD [ARG…]")
+	}
+	req, err := p.request(f, argv)
+	return wish, req, err
 }
 
 // request turns what was typed into what is asked of the runner.
@@ -187,139 +204,3 @@ func (p *Program) request(f *runFlags, argv []string) (*executor.Request, error)
 		Hide:   f.hide, Show: f.show, ReadOnly: f.readOn,
 	}, nil
 }
-
-// exitOf is the exit code for how a command ended.
-func exitOf(res *agent.ExecResult, ended error) int {
-	switch {
-	case errors.Is(ended, sandbox.ErrOutOfMemory):
-		return exitSignalBase + 9
-	case ended != nil:
-		return exitFailed
-	case res.TimedOut:
-		return exitTimedOut
-	case res.NotStarted == "not_found":
-		return exitNotFound
-	case res.NotStarted == "not_executable":
-		return exitRefused
-	case res.NotStarted != "":
-		return exitFailed
-	case res.Signal != "":
-		return exitSignalBase + signalNumber(res.Signal)
-	}
-	return res.ExitCode
-}
-
-// tellEnd says what the command's own output cannot: why it did not run, or was ended.
-func (p *Program) tellEnd(rep *runReport, name string, timeout time.Duration) {
-	res := &rep.out.Result
-	switch {
-	case rep.out.Ended != nil:
-		fmt.Fprintf(p.Stderr, "airlock: %v; its changes are lost\n", rep.out.Ended)
-	case res.TimedOut:
-		fmt.Fprintf(p.Stderr, "airlock: timed out after %s\n", timeout)
-	case res.NotStarted == "not_found":
-		fmt.Fprintf(p.Stderr, "airlock: %s: there is no such command in the sandbox\n", printable(name))
-	case res.NotStarted != "":
-		fmt.Fprintf(p.Stderr, "airlock: %s cannot be executed: %s\n", printable(name), printable(strings.TrimSpace(res.Stderr)))
-	}
-}
-
-// askAbout shows what was changed and asks what is to become of it.
-func (p *Program) askAbout(ctx context.Context, store *changes.Store, set *changes.Set) (decision, error) {
-	fmt.Fprintln(p.Stderr)
-	if err := changes.List(p.Stderr, set, &changes.ListOptions{Color: p.color(p.Stderr)}); err != nil {
-		return keep, err
-	}
-	ctx, stop := interruptible(ctx)
-	defer stop()
-	return ask(ctx, p.Stdin, p.Stderr, func() error { return p.showDiff(ctx, store, set, p.Stderr) })
-}
-
-// settle carries a decision out and says what became of the changes. shown is whether a
-// person has seen them, or will in another form.
-func (p *Program) settle(ctx context.Context, store *changes.Store, rep *runReport, choice decision, shown bool) error {
-	set := rep.out.Set
-	if set == nil || len(set.Changes) == 0 {
-		return nil
-	}
-	if !shown {
-		if err := changes.List(p.Stderr, set, &changes.ListOptions{Color: p.color(p.Stderr)}); err != nil {
-			return err
-		}
-	}
-	switch choice {
-	case commit:
-		if set.Work == 0 {
-			fmt.Fprintf(p.Stderr, "airlock: nothing to commit in the working folder; kept as %s\n", set.ID)
-			return nil
-		}
-		rep2, err := store.Commit(ctx, set.ID, nil)
-		if err != nil {
-			fmt.Fprintf(p.Stderr, "airlock: not committed; kept as %s\n", set.ID)
-			return err
-		}
-		rep.state = rep2.State
-		if rep2.Remaining == 0 {
-			rep.state = changes.Committed
-		}
-		p.tellCommit(rep2, false)
-	case keep:
-		fmt.Fprintf(p.Stderr, "airlock: kept as %s; airlock changes, commit or discard %s\n", set.ID, set.ID)
-	default:
-		if err := store.Remove(set.ID); err != nil {
-			return err
-		}
-		rep.state = changes.Discarded
-		fmt.Fprintln(p.Stderr, "airlock: discarded")
-	}
-	return nil
-}
-
-// runReport is what a run is told as.
-type runReport struct {
-	out     *executor.Outcome
-	code    int
-	state   changes.State // "" while the set's own holds
-	capture *captured
-}
-
-// runObject is what --json prints.
-type runObject struct {
-	ID         string          `json:"id"`
-	ExitCode   int             `json:"exit_code"`
-	Stdout     string          `json:"stdout"`
-	Stderr     string          `json:"stderr"`
-	DurationMS int64           `json:"duration_ms"`
-	TimedOut   bool            `json:"timed_out"`
-	Changes    []changes.Entry `json:"changes"` // of the working folder
-	Outside    []changes.Entry `json:"outside"` // elsewhere, committed only when named
-	Noise      int             `json:"noise"`   // of caches and temporary files, only counted
-	State      changes.State   `json:"state"`
-	Error      string          `json:"error,omitempty"` // why the sandbox ended, or the command did not start
-}
-
-func (r *runReport) object() *runObject {
-	res := &r.out.Result
-	o := &runObject{
-		ID: r.out.ID, ExitCode: r.code, Stdout: r.capture.stdout.String(), Stderr: r.capture.stderr.String(),
-		DurationMS: r.out.Duration.Milliseconds(), TimedOut: res.TimedOut, Changes: []changes.Entry{}, Outside: []changes.Entry{}, State: changes.None,
-	}
-	if r.out.Set != nil {
-		o.Changes = changes.Entries(r.out.Set, changes.Work)
-		o.Outside = changes.Entries(r.out.Set, changes.Outside)
-		o.Noise = r.out.Set.NoiseCount
-		o.State = r.out.Set.State
-	}
-	if r.state != "" {
-		o.State = r.state
-	}
-	switch {
-	case r.out.Ended != nil:
-		o.Error = r.out.Ended.Error()
-	case res.NotStarted != "":
-		o.Error = res.NotStarted
-	}
-	return o
-}
-
-var _ io.Writer = (*capture)(nil)

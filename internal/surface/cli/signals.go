@@ -101,6 +101,13 @@ func (s *signals) code() int {
 	return exitSignalBase + int(s.last)
 }
 
+// name is the signal that ended a run.
+func (s *signals) name() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return signalName(s.last)
+}
+
 // interruptible ends the context when the person interrupts a question.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -16,49 +18,65 @@ import (
 
 func terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// session is how a run is connected to the person.
-type session struct {
-	interactive bool      // there is somebody to ask
-	captured    *captured // what --json keeps; nil otherwise
-	restore     func()    // gives the terminal back; may be called twice
-}
-
 // connect gives the request its streams.
 func (p *Program) connect(f *runFlags, req *executor.Request) (*session, error) {
 	in, inFile := p.Stdin.(*os.File)
 	stdinTTY := inFile && terminal(in)
-	s := &session{interactive: stdinTTY && isTerminal(p.Stderr), restore: func() {}}
-	req.Stdin, req.Stdout, req.Stderr = p.Stdin, p.Stdout, p.Stderr
-	if f.json {
-		s.captured = &captured{}
-		req.Stdout, req.Stderr = &s.captured.stdout, &s.captured.stderr
+	s := &session{restore: func() {}}
+	p.outputs(f, req, s)
+	if stdinTTY && !foreground(in) {
+		// A job in the background: reading the terminal, or changing it, would stop it.
+		return s, nil
 	}
-	var stop func()
+	s.interactive = stdinTTY && isTerminal(p.Stderr)
+	req.Stdin = p.Stdin
+	stop := func() {}
 	if inFile {
 		r, err := newInterruptReader(in)
 		if err != nil {
-			return nil, fail(exitFailed, err)
+			return nil, err
 		}
 		req.Stdin, stop = r, r.stop
 	}
-	tty := f.tty || stdinTTY && isTerminal(p.Stdout) && !f.json && !f.noTTY
-	restore := func() {}
-	if tty {
+	giveBack := func() {}
+	if f.tty || stdinTTY && isTerminal(p.Stdout) && !f.json && !f.noTTY {
 		var err error
-		if restore, err = p.makeTerminal(req, in, stdinTTY); err != nil {
+		if giveBack, err = p.makeTerminal(req, in, stdinTTY); err != nil {
+			stop()
 			return nil, err
 		}
 	}
-	var once sync.Once
-	s.restore = func() {
-		once.Do(func() {
-			if stop != nil {
-				stop()
-			}
-			restore()
-		})
-	}
+	s.restore = sync.OnceFunc(func() {
+		stop()
+		giveBack()
+	})
 	return s, nil
+}
+
+// foreground reports whether this process may use the terminal. One that is not its
+// controlling terminal has no foreground.
+func foreground(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
+}
+
+// answers is where a person's answers come from, until ctx ends. What was typed before
+// now was typed without having seen the question, and is no answer to it.
+func answers(ctx context.Context, in io.Reader) (io.Reader, func()) {
+	f, ok := in.(*os.File)
+	if !ok {
+		return in, func() {}
+	}
+	_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // not a terminal: nothing to forget
+	r, err := newInterruptReader(f)
+	if err != nil {
+		return in, func() {}
+	}
+	detach := context.AfterFunc(ctx, r.stop)
+	return r, func() {
+		detach()
+		r.stop()
+	}
 }
 
 // makeTerminal asks for a terminal in the sandbox, and makes this one, if there is one,
@@ -76,7 +94,7 @@ func (p *Program) makeTerminal(req *executor.Request, in *os.File, stdinTTY bool
 	}
 	old, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
-		return nil, fail(exitFailed, err)
+		return nil, fmt.Errorf("make the terminal raw: %w", err)
 	}
 	changed, sizes, quit := make(chan os.Signal, 1), make(chan agent.TTY, 1), make(chan struct{})
 	signal.Notify(changed, unix.SIGWINCH)

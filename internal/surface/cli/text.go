@@ -30,10 +30,14 @@ func cut(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// plural is "1 change" or "2 changes".
+// plural is "1 change", "2 changes" or "2 sandboxes".
 func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
+	s := strconv.Itoa(n) + " " + one
+	switch {
+	case n == 1:
+		return s
+	case strings.HasSuffix(one, "x"):
+		return s + "es"
 	}
-	return strconv.Itoa(n) + " " + one + "s"
+	return s + "s"
 }

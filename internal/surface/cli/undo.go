@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"airlock/internal/changes"
@@ -16,17 +14,17 @@ func (p *Program) undoCmd() *cobra.Command {
 		Long: `Put back what the last commit of a change set replaced, and remove what it added. A
 path that has changed since is refused by name; --force undoes it all the same and keeps
 its present state. The change set is kept afterwards: airlock commit lets it out again.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes(0, 1, "airlock undo takes one change set's last commit back; write airlock undo [ID]"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := p.Store()
+			store, err := p.open()
 			if err != nil {
-				return fail(exitFailed, err)
+				return err
 			}
 			id := ""
 			if len(args) == 1 {
 				if id, err = store.Resolve(args[0]); err != nil {
-					return fail(exitFailed, explainSet(err))
+					return fail(commitCode(err), explainSet(err))
 				}
 			} else if id, err = store.LastCommitted(); err != nil {
 				return fail(commitCode(err), explainSet(err))
@@ -38,7 +36,7 @@ its present state. The change set is kept afterwards: airlock commit lets it out
 			if asJSON {
 				return p.printJSON(rep)
 			}
-			fmt.Fprintf(p.Stderr, "airlock: undid %s; the change set %s is kept (airlock commit %s lets it out again)\n",
+			p.say("undid %s; kept as %s (airlock commit %s lets it out again)",
 				plural(len(rep.Undone), "change"), rep.ID, rep.ID)
 			p.tellNotes(rep.Notes)
 			return nil

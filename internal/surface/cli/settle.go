@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"airlock/internal/changes"
+)
+
+// settle decides on a run's changes, if there are any, carries that out and says what
+// became of them. Its errors are a commit's: the changes are kept then.
+func (p *Program) settle(ctx context.Context, store *changes.Store, rep *runReport, wish decision) error {
+	set := rep.out.Set
+	if set == nil || len(set.Changes) == 0 {
+		return nil
+	}
+	choice := circumstances{wish: wish, code: rep.code, asking: rep.asking, work: set.Work, outside: set.Outside}.decide()
+	if choice != discard || set.Work+set.Outside > 0 {
+		p.tellChanges(rep, choice)
+	}
+	if choice == undecided {
+		choice = p.askAbout(ctx, store, set)
+	}
+	switch choice {
+	case commit:
+		return p.commitRun(ctx, store, rep)
+	case discard:
+		return p.discardRun(store, rep)
+	default:
+		p.say("kept as %s (airlock commit %s lets it out, airlock discard %s throws it away)", set.ID, set.ID, set.ID)
+		return nil
+	}
+}
+
+// tellChanges lists what was changed. What is only beside the work takes one line.
+// Standard error may be closed; what is decided does not depend on it.
+func (p *Program) tellChanges(rep *runReport, choice decision) {
+	set := rep.out.Set
+	rep.screen.tidy(p.Stderr)
+	switch {
+	case rep.quiet:
+	case set.Work > 0:
+		if choice == undecided {
+			fmt.Fprintf(p.Stderr, "\nChanged in %s:\n", printable(string(set.WorkDir)))
+		}
+		_ = changes.List(p.Stderr, set, &changes.ListOptions{Color: p.color(p.Stderr)})
+		if choice == undecided {
+			fmt.Fprintln(p.Stderr)
+		}
+	case set.Outside > 0:
+		p.say("nothing changed in the working folder, but %s elsewhere (airlock changes --all %s lists them)", plural(set.Outside, "change"), set.ID)
+	}
+}
+
+// askAbout asks what is to become of changes that have been listed.
+func (p *Program) askAbout(ctx context.Context, store *changes.Store, set *changes.Set) decision {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	in, done := answers(ctx, p.Stdin)
+	defer done()
+	return ask(in, p.Stderr, func() error { return p.showDiff(ctx, store, set, p.Stderr) })
+}
+
+func (p *Program) commitRun(ctx context.Context, store *changes.Store, rep *runReport) error {
+	id := rep.out.Set.ID
+	done, err := store.Commit(ctx, id, nil)
+	if err != nil {
+		rep.failure = err
+		p.say("nothing was committed; the changes are kept as %s", id)
+		return err
+	}
+	rep.state = done.State
+	p.tellCommit(done, false)
+	return nil
+}
+
+func (p *Program) discardRun(store *changes.Store, rep *runReport) error {
+	set := rep.out.Set
+	if err := store.Remove(set.ID); err != nil {
+		return fmt.Errorf("discard %s: %w", set.ID, err)
+	}
+	rep.state = changes.Discarded
+	if set.Work+set.Outside > 0 {
+		p.say("discarded")
+	}
+	return nil
+}
