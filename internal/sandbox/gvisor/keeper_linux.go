@@ -41,7 +41,7 @@ func Keep() {
 		os.Exit(1)
 	}
 	file.Close()
-	k := &keeper{conn: conn.(*net.UnixConn)}
+	k := &keeper{conn: conn.(*net.UnixConn), log: os.Stderr}
 	code := k.serve()
 	k.destroy()
 	k.leave()
@@ -50,6 +50,7 @@ func Keep() {
 
 type keeper struct {
 	conn *net.UnixConn
+	log  *os.File // what goes wrong, for the driver to read
 	plan *plan
 	conf *config.Config
 	c    *container.Container // used by the serving goroutine
@@ -151,6 +152,9 @@ func (k *keeper) start() (notes []string, err error) {
 		return nil, err
 	}
 	defer exe.Close()
+	if err := k.boundStderr(); err != nil {
+		return nil, err
+	}
 	// Attached: the engine's processes die with this one, however it ends.
 	k.c, err = container.New(k.conf, container.Args{
 		ID: p.ID, Spec: spec, BundleDir: p.Dir, Attached: true, ExecFile: exe,
@@ -175,6 +179,24 @@ func (k *keeper) start() (notes []string, err error) {
 		}
 	}
 	return notes, nil
+}
+
+// maxLog is how much of what the guest writes to its standard error is kept.
+const maxLog = 64 << 10
+
+// boundStderr makes a pipe of the standard error that the engine hands on to the guest:
+// as the log itself, a hostile guest could fill the disk with it.
+func (k *keeper) boundStderr() error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make the guest's standard error: %w", err)
+	}
+	os.Stderr = w
+	go func() {
+		io.CopyN(k.log, r, maxLog)
+		io.Copy(io.Discard, r)
+	}()
+	return nil
 }
 
 // agentFile opens the guest agent's executable: the small one, or this program.
@@ -283,7 +305,7 @@ func (k *keeper) destroy() {
 		unix.Kill(k.pid, unix.SIGKILL)
 	}
 	if err := k.c.Destroy(); err != nil {
-		fmt.Fprintln(os.Stderr, "destroy:", err)
+		fmt.Fprintln(k.log, "destroy:", err)
 	}
 	if k.plan.Cgroup != "" {
 		removeCgroup(k.plan.Cgroup)
