@@ -111,6 +111,7 @@ func (a *Agent) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 		MaxInFlight: maxInFlight,
 		Inline:      inline,
 		Control:     control,
+		Gone:        goneCheck(conn),
 		Logger:      a.log,
 	})
 }

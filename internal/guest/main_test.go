@@ -309,6 +309,35 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
+func TestAClientThatOnlyStopsSendingIsAnswered(t *testing.T) {
+	const requests = `{"jsonrpc":"2.0","id":1,"method":"exec","params":{"cmd":"sleep 0.3; echo done"}}
+{"jsonrpc":"2.0","id":2,"method":"ping"}
+`
+	t.Run("on stdio", func(t *testing.T) {
+		cmd := exec.Command(binary(t), "--listen", "stdio")
+		cmd.Stdin = strings.NewReader(requests)
+		out, err := cmd.Output()
+		if err != nil || !strings.Contains(string(out), `"stdout":"done\n"`) || !strings.Contains(string(out), `"pong":true`) {
+			t.Errorf("answers = %s, %v", out, err)
+		}
+	})
+	t.Run("on a socket", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "agent.sock")
+		onSocket(t, path)
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, requests)
+		_ = conn.(*net.UnixConn).CloseWrite()
+		out, err := io.ReadAll(conn)
+		if err != nil || !strings.Contains(string(out), `"stdout":"done\n"`) {
+			t.Errorf("answers = %s, %v", out, err)
+		}
+	})
+}
+
 func TestAStaleSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	p := onSocket(t, path)
@@ -339,7 +368,7 @@ func TestStdio(t *testing.T) {
 	w.exec(object{"cmd": "setsid sleep 300 & echo $! > left", "cwd": dir})
 	id := w.send(agent.MethodExec, object{"cmd": "echo $$ > running; echo ready; sleep 300", "cwd": dir, "stream": true}, nil)
 	w.prints(id, "stdout", "ready")
-	w.conn.(pipes).WriteCloser.Close()
+	w.conn.Close() // both directions: nobody is there any more
 	if code := p.ends(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

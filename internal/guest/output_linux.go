@@ -124,10 +124,19 @@ func (p *pump) run(chunks *sync.Pool) bool {
 		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if !ended.IsZero() {
-				return false
+			if ended.IsZero() {
+				ended, must = time.Now(), p.pending()
+				continue
 			}
-			ended, must = time.Now(), p.pending()
+			// A goroutine that was held up for longer than the silence gets here without
+			// having tried to read.
+			if must > 0 && time.Since(ended) <= settleLimit {
+				must = p.pending()
+				if must > 0 {
+					continue
+				}
+			}
+			return false
 		case err != nil:
 			return true
 		case !ended.IsZero() && must <= 0 && time.Since(ended) > settleLimit:

@@ -190,23 +190,27 @@ func (s *server) encode(enc *encoder, id uint64, res any) (head, raw []byte, err
 	return head, raw, nil
 }
 
-// linger waits for the requests in flight, at most for limit.
-func (s *server) linger(limit time.Duration) {
-	if limit <= 0 {
+// goneInterval is how often a client that sends no more is looked after.
+const goneInterval = 20 * time.Millisecond
+
+// linger waits for the requests in flight while there is somebody to answer.
+func (s *server) linger(ctx context.Context) {
+	if s.opts.Gone == nil {
 		return
 	}
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
+	tick := time.NewTicker(goneInterval)
+	defer tick.Stop()
 	for {
 		s.mu.Lock()
 		idle := s.lanes[0].running+s.lanes[1].running == 0
 		s.mu.Unlock()
-		if idle {
+		if idle || s.opts.Gone() {
 			return
 		}
 		select {
 		case <-s.freed:
-		case <-deadline.C:
+		case <-tick.C:
+		case <-ctx.Done():
 			return
 		}
 	}

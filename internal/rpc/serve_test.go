@@ -313,7 +313,7 @@ func TestAStreamMayBePausedLongerThanTheWriteTimeout(t *testing.T) {
 	})
 }
 
-func TestALingeringServerFinishesWhatWasAsked(t *testing.T) {
+func TestAServerFinishesWhatWasAskedForAClientThatReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := methods{"nap": func(ctx context.Context, _ rpc.Peer, _ *rpc.Request) (any, error) {
 			select {
@@ -323,14 +323,23 @@ func TestALingeringServerFinishesWhatWasAsked(t *testing.T) {
 				return "woken", nil
 			}
 		}}
-		for linger, want := range map[time.Duration]string{0: "woken", time.Second: "woken", 10 * time.Second: "rested"} {
+		start := time.Now()
+		for _, tt := range []struct {
+			name, want string
+			gone       func() bool
+		}{
+			{"an end-of-file is the client's end where nothing else tells", "woken", nil},
+			{"a client that still reads is answered", "rested", func() bool { return false }},
+			{"a client that is gone for good is not waited for", "woken", func() bool { return time.Since(start) > time.Second }},
+		} {
+			start = time.Now()
 			conn := &script{in: strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"nap"}` + "\n")}
-			if err := rpc.Serve(context.Background(), conn, h, &rpc.ServerOptions{Linger: linger}); err != nil {
+			if err := rpc.Serve(context.Background(), conn, h, &rpc.ServerOptions{Gone: tt.gone}); err != nil {
 				t.Errorf("Serve: %v", err)
 			}
 			// A request whose connection ended before it began is not begun.
-			if got := conn.out.String(); got != fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":%q}`+"\n", want) && !(linger == 0 && got == "") {
-				t.Errorf("linger %v: %q, want %s", linger, got, want)
+			if got := conn.out.String(); got != fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":%q}`+"\n", tt.want) && !(tt.gone == nil && got == "") {
+				t.Errorf("%s: %q, want %s", tt.name, got, tt.want)
 			}
 		}
 	})
@@ -349,7 +358,7 @@ func (s *script) Close() error                { return nil }
 func TestAPanicIsLoggedWithoutItsText(t *testing.T) {
 	var log bytes.Buffer
 	conn := &script{in: strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"panic"}` + "\n")}
-	opts := &rpc.ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil)), Linger: time.Minute}
+	opts := &rpc.ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil)), Gone: func() bool { return false }}
 	if err := rpc.Serve(t.Context(), conn, standard(), opts); err != nil {
 		t.Fatal(err)
 	}

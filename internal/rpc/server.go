@@ -44,10 +44,11 @@ type ServerOptions struct {
 	// connection: a reader who pauses a stream is flow control, not a fault.
 	WriteTimeout time.Duration
 
-	// Linger is how long requests may go on after the client's end-of-file, before their
-	// contexts are canceled; 0 cancels at once. It suits pipes, whose writing end is
-	// closed when the last request is sent.
-	Linger time.Duration
+	// Gone reports whether nobody reads answers any more. With it, the client's
+	// end-of-file says only that no more requests come: those in flight go on until they
+	// are answered, or Gone, asked again and again meanwhile, says so. nil takes an
+	// end-of-file for the client's end, and cancels what is in flight.
+	Gone func() bool
 
 	// Logger takes warnings about a client's faults, and panics; nil discards.
 	Logger *slog.Logger
@@ -106,7 +107,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, h Handler, opts *Server
 	switch {
 	case errors.Is(err, io.EOF):
 		err = nil
-		s.linger(o.Linger)
+		s.linger(reqCtx)
 	case errors.As(err, &fatal):
 		o.Logger.WarnContext(ctx, "connection closed for a broken frame", "reason", fatal.Message)
 	case !errors.Is(err, io.ErrUnexpectedEOF):
