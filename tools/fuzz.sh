@@ -9,7 +9,7 @@ trap 'rm -f "$log"' EXIT
 trap 'exit 130' INT TERM
 
 fuzz() { # package, target
-	$GO test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" -fuzzminimizetime 10s "$1" >"$log" 2>&1
+	$GO test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" -fuzzminimizetime=10x "$1" >"$log" 2>&1
 }
 
 count=0
