@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"airlock/internal/changes"
@@ -62,12 +63,26 @@ func (r *Runner) read(ctx context.Context, sb sandbox.Sandbox, w *changes.Writer
 	}
 }
 
+// overflow is the owner that a sandbox shows for every one it does not know, and
+// nobodyElse one that it never shows.
+const (
+	overflow   = 65534
+	nobodyElse = math.MaxUint32 - 1
+)
+
 // ids are the owners that mean the same inside and outside: all for root, who can map
-// them, and only its own for an ordinary user.
+// them, and only its own for an ordinary user. A user whose ID is the overflow's cannot be
+// told from the unknown: what was there keeps its owner then, and what is new is the user's.
 func (r *Runner) ids() *changes.IDMap {
 	if r.UID == 0 {
 		return nil
 	}
-	own := func(id uint32) []changes.IDRange { return []changes.IDRange{{Sandbox: id, Host: id, Count: 1}} }
+	own := func(id uint32) []changes.IDRange {
+		inside := id
+		if id == overflow {
+			inside = nobodyElse
+		}
+		return []changes.IDRange{{Sandbox: inside, Host: id, Count: 1}}
+	}
 	return &changes.IDMap{UIDs: own(r.UID), GIDs: own(r.GID)}
 }

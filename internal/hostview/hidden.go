@@ -64,8 +64,8 @@ func Hidden(r *Rules) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	hide = append(hide, defaults(r)...)
-	hide = slices.DeleteFunc(hide, func(p string) bool { return coveredBy(p, show) })
+	// What was said to be hidden is, even below what was said to be shown.
+	hide = append(hide, slices.DeleteFunc(defaults(r), func(p string) bool { return coveredBy(p, show) })...)
 	hide = append(hide, r.State...)
 	var out []string
 	for _, p := range hide {

@@ -70,19 +70,25 @@ func commitCode(err error) int {
 	return exitFailed
 }
 
+// tellCommit says what a commit did, or after a dry run would do.
 func (p *Program) tellCommit(rep *changes.CommitReport, dry bool) {
-	verb := "committed"
+	text := "committed "
 	if dry {
-		verb = "would commit"
+		text = "would commit "
 	}
-	fmt.Fprintf(p.Stderr, "airlock: %s %s", verb, plural(len(rep.Committed), "change"))
+	text += plural(len(rep.Committed), "change")
 	if rep.Remaining > 0 {
-		fmt.Fprintf(p.Stderr, ", %d left", rep.Remaining)
+		text += fmt.Sprintf(", %d left", rep.Remaining)
 	}
 	if !dry && len(rep.Committed) > 0 {
-		fmt.Fprintf(p.Stderr, " (airlock undo %s takes it back)", rep.ID)
+		text += fmt.Sprintf(" (airlock undo %s takes it back)", rep.ID)
 	}
-	fmt.Fprintln(p.Stderr)
+	p.say("%s", text)
+	p.tellLeft(rep)
+}
+
+// tellLeft says what was not committed, and what else a person must see.
+func (p *Program) tellLeft(rep *changes.CommitReport) {
 	for _, l := range rep.Left {
 		fmt.Fprintf(p.Stderr, "  left out  %s: %s\n", printable(string(l.Path)), printable(l.Reason))
 	}

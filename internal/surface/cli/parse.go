@@ -57,3 +57,22 @@ func folder(dir string) (string, error) {
 	}
 	return abs, nil
 }
+
+// existing makes paths absolute, and checks that they exist.
+func existing(paths []string) ([]string, error) {
+	var out []string
+	for _, p := range paths {
+		if p == "" {
+			return nil, errors.New("wants a path, and it is empty")
+		}
+		abs, err := filepath.Abs(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		if _, err := os.Stat(abs); err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		out = append(out, abs)
+	}
+	return out, nil
+}

@@ -198,9 +198,13 @@ func (p *Program) request(f *runFlags, argv []string) (*executor.Request, error)
 		return nil, usage("%w", err)
 	}
 	env["PWD"] = dir
+	readOnly, err := existing(f.readOn)
+	if err != nil {
+		return nil, usage("--ro %w", err)
+	}
 	return &executor.Request{
 		Argv: argv, WorkDir: dir, Env: env, Timeout: f.timeout,
 		Limits: sandbox.Limits{Memory: memory, CPUs: f.cpus, Procs: f.procs},
-		Hide:   f.hide, Show: f.show, ReadOnly: f.readOn,
+		Hide:   f.hide, Show: f.show, ReadOnly: readOnly,
 	}, nil
 }

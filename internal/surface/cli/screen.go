@@ -51,4 +51,5 @@ func (s *screen) tidy(w io.Writer) {
 	if s.midLine.Load() {
 		fmt.Fprintln(w)
 	}
+	fmt.Fprint(w, "\r\x1b[J") // wherever it left the cursor, nothing of its own stands below
 }

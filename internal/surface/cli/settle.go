@@ -27,6 +27,9 @@ func (p *Program) settle(ctx context.Context, store *changes.Store, rep *runRepo
 	case discard:
 		return p.discardRun(store, rep)
 	default:
+		if rep.quiet {
+			return nil
+		}
 		p.say("kept as %s (airlock commit %s lets it out, airlock discard %s throws it away)", set.ID, set.ID, set.ID)
 		return nil
 	}
@@ -70,7 +73,11 @@ func (p *Program) commitRun(ctx context.Context, store *changes.Store, rep *runR
 		return err
 	}
 	rep.state = done.State
-	p.tellCommit(done, false)
+	if !rep.quiet {
+		p.tellCommit(done, false)
+		return nil
+	}
+	p.tellLeft(done)
 	return nil
 }
 
@@ -80,7 +87,7 @@ func (p *Program) discardRun(store *changes.Store, rep *runReport) error {
 		return fmt.Errorf("discard %s: %w", set.ID, err)
 	}
 	rep.state = changes.Discarded
-	if set.Work+set.Outside > 0 {
+	if set.Work+set.Outside > 0 && !rep.quiet {
 		p.say("discarded")
 	}
 	return nil
