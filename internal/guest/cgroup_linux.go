@@ -182,20 +182,32 @@ func moveThread(dir string) error {
 	return err
 }
 
-// kill ends every process in the group, wherever it moved its session.
+// freeze keeps the group's processes from making more: a fork bomb that is being killed
+// would otherwise outrun its killer.
+func (g *cgroup) freeze() {
+	if g != nil {
+		_ = g.limit(0)
+	}
+}
+
+// kill ends every process in the group, whatever session it moved to.
 func (g *cgroup) kill() {
 	if g == nil {
 		return
 	}
-	for range walkRounds {
+	for deadline := time.Now().Add(walkLimit); time.Now().Before(deadline); {
 		data, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
 		if err != nil || len(data) == 0 {
 			return
 		}
+		found := false
 		for field := range strings.FieldsSeq(string(data)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 1 && pid != os.Getpid() {
-				_ = unix.Kill(pid, unix.SIGKILL)
+				found = unix.Kill(pid, unix.SIGKILL) == nil || found
 			}
+		}
+		if !found {
+			return
 		}
 		time.Sleep(killPoll)
 	}
@@ -230,7 +242,7 @@ func (c *cgroups) sweep() {
 	defer c.mu.Unlock()
 	var still []*cgroup
 	for _, g := range c.busy {
-		if !gone(g.dir) {
+		if !gone(g.dir) && !g.haunted() {
 			still = append(still, g)
 		}
 	}
@@ -238,6 +250,21 @@ func (c *cgroups) sweep() {
 	if len(still) > 0 {
 		c.log.Debug("control groups are still in use", "groups", len(still))
 	}
+}
+
+// haunted reports that the group cannot be removed although nobody is in it: gVisor goes
+// on listing processes whose start the limit prevented. Such a group is given up.
+func (g *cgroup) haunted() bool {
+	data, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+	if err != nil {
+		return false
+	}
+	for pid := range strings.FieldsSeq(string(data)) {
+		if _, err := os.Lstat(filepath.Join("/proc", pid)); err == nil {
+			return false
+		}
+	}
+	return !gone(g.dir)
 }
 
 func gone(dir string) bool {

@@ -36,10 +36,10 @@ func notStarted(kind, format string, args ...any) *startError {
 }
 
 const (
-	killGrace  = 500 * time.Millisecond // between the polite signal and SIGKILL
-	killPoll   = 5 * time.Millisecond
-	killLimit  = 5 * time.Second // after SIGKILL; a process may hang in the kernel
-	walkRounds = 5               // walks of /proc for what a session still holds
+	killGrace = 500 * time.Millisecond // between the polite signal and SIGKILL
+	killPoll  = 5 * time.Millisecond
+	killLimit = 5 * time.Second // after SIGKILL; a process may hang in the kernel
+	walkLimit = 2 * time.Second // of looking for what a session or control group still holds
 )
 
 // A program is one process to be started, with everything looked up.
@@ -221,6 +221,7 @@ func (p *process) end() {
 		case <-time.After(killPoll):
 		}
 	}
+	p.group.freeze()
 	p.a.reaper.signal(p.child, unix.SIGKILL)
 	if p.a.reaper.owns(p.child) {
 		killSession(p.pid)
@@ -251,9 +252,9 @@ func (p *process) release() {
 }
 
 // killSession ends every process whose session is sid, also those that left the
-// process group of the command.
+// process group of the command. What forks meanwhile is found the next time round.
 func killSession(sid int) {
-	for range walkRounds {
+	for deadline := time.Now().Add(walkLimit); time.Now().Before(deadline); {
 		found := false
 		for _, pid := range processes() {
 			if stat, ok := readStat(pid); ok && stat.session == sid && stat.state != 'Z' {
