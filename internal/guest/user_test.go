@@ -137,10 +137,8 @@ func TestMaxProcs(t *testing.T) {
 			t.Errorf("exec = %+v", res)
 		}
 	})
-	w.close()
 	eventually(t, "the groups to be removed", func() bool {
-		w := connect(t, nil) // every new group removes those that are empty by now
-		w.exec(object{"cmd": "true", "max_procs": 5})
+		w.exec(object{"cmd": "true", "max_procs": 5}) // every new group removes those that are empty by now
 		return len(groups()) == 0
 	})
 }
