@@ -19,11 +19,15 @@ import (
 )
 
 func (b *box) start(ctx context.Context, engine string) error {
-	plan, err := b.prepare()
-	if err != nil {
+	if err := b.makeDir(); err != nil {
 		return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
 	}
+	// The keeper takes some milliseconds to come up; what it needs is written meanwhile.
 	if err := b.launch(engine); err != nil {
+		return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
+	}
+	plan, err := b.prepare()
+	if err != nil {
 		return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
 	}
 	stop := context.AfterFunc(ctx, func() { b.cmd.Process.Kill() })

@@ -13,35 +13,37 @@ import (
 	"airlock/internal/sandbox"
 )
 
-// prepare makes the sandbox's folder, takes its lock, and writes what the engine reads.
-func (b *box) prepare() (*plan, error) {
+// makeDir makes the sandbox's folder and takes its lock.
+func (b *box) makeDir() error {
 	if err := os.MkdirAll(b.driver.runDir(), 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	dir, err := filepath.EvalSymlinks(b.driver.runDir())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.dir = filepath.Join(dir, b.spec.ID)
 	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		b.dir = "" // it is another's
-		return nil, err
+		return err
 	}
 	// The lock is held through a description that the keeper shares: the folder is
 	// in use until both are gone.
 	lock, ok, err := takeLock(filepath.Join(b.dir, "lock"))
 	if err != nil || !ok {
-		return nil, fmt.Errorf("lock the sandbox's folder: %w", err)
+		return fmt.Errorf("lock the sandbox's folder: %w", err)
 	}
 	b.lock = lock
-	if err := os.MkdirAll(filepath.Join(b.dir, "root"), 0o700); err != nil {
-		return nil, err
-	}
+	return os.Mkdir(filepath.Join(b.dir, "root"), 0o700)
+}
+
+// prepare writes what the engine reads.
+func (b *box) prepare() (*plan, error) {
 	p := &plan{
-		ID: b.spec.ID, Dir: b.dir, EngineLog: b.driver.opts.EngineLog,
+		ID: b.spec.ID, Dir: b.dir, EngineLog: b.driver.opts.EngineLog, Filestore: filestore(b.dir),
 		CPUs: b.spec.Limits.CPUs, Memory: b.spec.Limits.Memory, Agent: b.driver.opts.Agent,
 	}
-	p.Filestore = filestore(b.dir)
+	var err error
 	if p.Hidden, err = writeHidden(filepath.Join(b.dir, "hidden.tar"), b.spec.Hide); err != nil {
 		return nil, fmt.Errorf("hide paths: %w", err)
 	}
