@@ -28,18 +28,23 @@ const terminateGrace = 10 * time.Second
 // withSignals gives a context that ends when the sandbox shall, and takes the program's
 // signals until stop.
 func withSignals(ctx context.Context) (context.Context, *signals) {
+	in := make(chan os.Signal, 4)
+	signal.Notify(in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	return takeSignals(ctx, in)
+}
+
+// takeSignals is withSignals for the signals of in.
+func takeSignals(ctx context.Context, in chan os.Signal) (context.Context, *signals) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &signals{forward: make(chan string, 4), cancel: cancel, in: make(chan os.Signal, 4), done: make(chan struct{})}
-	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	s := &signals{forward: make(chan string, 4), cancel: cancel, in: in, done: make(chan struct{})}
 	go s.loop(ctx)
 	return ctx, s
 }
 
 func (s *signals) loop(ctx context.Context) {
 	defer close(s.done)
-	count := 0
-	insist := make(<-chan time.Time)
-	for {
+	var insist <-chan time.Time
+	for count := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -48,32 +53,37 @@ func (s *signals) loop(ctx context.Context) {
 				return
 			}
 			sig, _ := got.(syscall.Signal)
-			s.mu.Lock()
-			s.last = sig
-			s.mu.Unlock()
+			s.note(sig)
 			count++
-			switch {
-			case count >= 3:
-				s.cancel()
-			case count == 2:
-				s.send("SIGKILL")
-				insist = time.After(terminateGrace)
-			default:
-				s.send(signalName(sig))
-				if sig != syscall.SIGINT {
-					insist = time.After(terminateGrace)
-				}
+			if count == 1 && sig == syscall.SIGINT {
+				s.send(signalName(sig)) // a person who waits longer says so
+				continue
 			}
+			s.escalate(count, sig)
 		case <-insist:
-			if count >= 2 {
-				s.cancel()
-				return
-			}
-			count = 2
-			s.send("SIGKILL")
-			insist = time.After(terminateGrace)
+			count++
+			s.escalate(count, syscall.SIGKILL)
 		}
+		insist = time.After(terminateGrace)
 	}
+}
+
+// escalate does what the count-th signal asks for.
+func (s *signals) escalate(count int, sig syscall.Signal) {
+	switch count {
+	case 1:
+		s.send(signalName(sig))
+	case 2:
+		s.send("SIGKILL")
+	default:
+		s.cancel()
+	}
+}
+
+func (s *signals) note(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = sig
 }
 
 func (s *signals) send(name string) {
@@ -89,6 +99,7 @@ func (s *signals) stop() {
 	signal.Stop(s.in)
 	close(s.in)
 	<-s.done
+	s.cancel()
 }
 
 // code is the exit code for a run that a signal ended, or 0.
