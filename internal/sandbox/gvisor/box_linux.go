@@ -150,7 +150,7 @@ func (b *box) Upper(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("read what sandbox %s changed: %w", b.spec.ID, err)
 	}
 	defer r.Close()
-	unix.FcntlInt(pw.Fd(), unix.F_SETPIPE_SZ, 1<<20)
+	_, _ = unix.FcntlInt(pw.Fd(), unix.F_SETPIPE_SZ, 1<<20) // a smaller pipe works too, slower
 	copied := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(w, r)
@@ -233,6 +233,9 @@ func (b *box) abandon() error {
 	}
 	if b.dir == "" {
 		return nil
+	}
+	if b.spec.Limits != (sandbox.Limits{}) {
+		removeCgroup(cgroupOf(b.spec.ID)) // a keeper that was killed left it
 	}
 	err := removeRun(b.dir)
 	if b.lock != nil {

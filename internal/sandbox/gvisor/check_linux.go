@@ -64,10 +64,17 @@ func diagnose(err error) (reason, mend string) {
 		}
 	}
 	if errors.Is(probeErr, unix.EPERM) || errors.Is(probeErr, unix.ENOSYS) || errors.Is(probeErr, unix.EINVAL) {
-		return "new user, mount, pid and network namespaces are refused (" + probeErr.Error() + ")",
-			"in a container, start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or --privileged; elsewhere run airlock as root"
+		return "new user, mount, pid and network namespaces are refused (" + probeErr.Error() + ")", namespaceMend()
 	}
 	return "", ""
+}
+
+// namespaceMend is what to do where the kernel's switches do not say it.
+func namespaceMend() string {
+	if os.Geteuid() == 0 {
+		return "in a container, start that with --privileged, or with --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+	}
+	return "in a container, start that with --security-opt seccomp=unconfined --security-opt apparmor=unconfined; elsewhere run airlock as root"
 }
 
 // Check says what this machine offers.

@@ -49,7 +49,10 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	if dir, err := programs(); err == nil && os.Getenv("AIRLOCK_TEST_PROGRAMS") == "" {
-		os.RemoveAll(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }
@@ -95,7 +98,7 @@ func TestDriverAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	home, err := os.MkdirTemp("", "airlock-nobody-")
+	home, err := os.MkdirTemp("", "airlock-nobody-") //nolint:usetesting // T.TempDir lies in a folder that is root's alone
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +174,8 @@ func owner(state string) {
 		os.Exit(1)
 	}
 	fmt.Println(sb.ID())
-	sb.Client().Exec(context.Background(), "setsid sleep 1000 & sleep 1000")
+	_, err = sb.Client().Exec(context.Background(), "setsid sleep 1000 & sleep 1000")
+	fmt.Println("it was to be killed before this ends:", err)
 	os.Exit(1)
 }
 
@@ -219,7 +223,7 @@ func TestOwnerKilled(t *testing.T) {
 			if tt.keeper {
 				syscall.Kill(keepers[0], syscall.SIGKILL)
 			}
-			cmd.Wait()
+			_ = cmd.Wait() // it was killed, or fails because its keeper was
 			if !tt.cleansByItself {
 				deadline := time.Now().Add(10 * time.Second)
 				for len(processesOf(state)) > 0 && time.Now().Before(deadline) {
@@ -244,7 +248,7 @@ func childrenNamed(parent int, name string) []int {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
 	for _, task := range tasks {
 		data, _ := os.ReadFile(task)
-		for _, f := range strings.Fields(string(data)) {
+		for f := range strings.FieldsSeq(string(data)) {
 			args, _ := os.ReadFile("/proc/" + f + "/cmdline")
 			if strings.HasPrefix(string(args), name) {
 				pid, _ := strconv.Atoi(f)
@@ -253,4 +257,46 @@ func childrenNamed(parent int, name string) []int {
 		}
 	}
 	return found
+}
+
+// TestWithoutNamespaces forbids user namespaces inside one of the test's own, where the
+// kernel lets it: the error must say what is missing and how to mend it.
+func TestWithoutNamespaces(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Skip("there is no unshare to make a machine without user namespaces")
+	}
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), unshare, "-Ur", "sh", "-c", `echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" run -- true`, filepath.Join(dir, "airlock"))
+	cmd.Env = []string{"AIRLOCK_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "user.max_user_namespaces is 0") || !strings.Contains(string(out), "sysctl -w user.max_user_namespaces") {
+		t.Errorf("a run without user namespaces said %q, %v", out, err)
+	}
+	if strings.Count(string(out), "\n") != 1 {
+		t.Errorf("more than one line: %q", out)
+	}
+}
+
+func TestStartGivenUpLeavesNoControlGroup(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes control groups here")
+	}
+	state := t.TempDir()
+	driver := newDriver(t, state)
+	for _, after := range []time.Duration{10, 20, 30, 40, 50} {
+		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
+		spec := &sandbox.Spec{ID: sandbox.NewID(), WorkDir: "/", Limits: sandbox.Limits{Memory: 512 << 20, CPUs: 1, Procs: 10}}
+		sb, err := driver.Start(ctx, spec)
+		cancel()
+		if err == nil {
+			sb.Close()
+		}
+		if groups, _ := filepath.Glob("/sys/fs/cgroup/*/airlock-" + spec.ID); len(groups) > 0 {
+			t.Errorf("given up after %d ms: control groups left behind: %q", after, groups)
+		}
+	}
 }

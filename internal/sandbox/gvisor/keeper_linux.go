@@ -80,7 +80,7 @@ func (k *keeper) serve() int {
 func (k *keeper) send(r reply) {
 	data, err := json.Marshal(r)
 	if err == nil {
-		k.conn.Write(data) // the driver may be gone: the next read says so
+		_, _ = k.conn.Write(data) // the driver may be gone: the next read says so
 	}
 }
 
@@ -193,8 +193,8 @@ func (k *keeper) boundStderr() error {
 	}
 	os.Stderr = w
 	go func() {
-		io.CopyN(k.log, r, maxLog)
-		io.Copy(io.Discard, r)
+		_, _ = io.CopyN(k.log, r, maxLog) // a log that cannot be written must not stop the guest
+		_, _ = io.Copy(io.Discard, r)
 	}()
 	return nil
 }
@@ -315,6 +315,6 @@ func (k *keeper) destroy() {
 // leave removes the sandbox's folder: its driver may be gone.
 func (k *keeper) leave() {
 	if k.plan != nil && sandbox.ValidID(filepath.Base(k.plan.Dir)) {
-		os.RemoveAll(k.plan.Dir)
+		_ = os.RemoveAll(k.plan.Dir) // nobody is left to tell; a sweep clears it
 	}
 }

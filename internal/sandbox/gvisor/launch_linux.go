@@ -34,7 +34,11 @@ func (b *box) start(ctx context.Context, engine string) error {
 	defer stop()
 	rep, err := b.call(ctx, request{Op: opStart, Plan: plan}, nil)
 	if err != nil {
-		return fmt.Errorf("start sandbox %s: %w", b.spec.ID, b.explain(ctx, err))
+		err = b.explain(ctx, err)
+		if _, ok := errors.AsType[*sandbox.Unavailable](err); ok {
+			return err // it says all there is
+		}
+		return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
 	}
 	b.notes = append(b.notes, rep.Notes...)
 	if _, err := b.client.Hello(ctx); err != nil {
@@ -48,8 +52,7 @@ func (b *box) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var u *sandbox.Unavailable
-	if errors.As(err, &u) {
+	if _, ok := errors.AsType[*sandbox.Unavailable](err); ok {
 		return err
 	}
 	text, _ := os.ReadFile(filepath.Join(b.dir, "log"))
@@ -135,8 +138,10 @@ func guestPipe() (r, w *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the agent's connection: %w", err)
 	}
-	unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 1<<20) // more would be nicer, less works
-	unix.SetNonblock(int(w.Fd()), true)
+	_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 1<<20) // a smaller pipe works too, slower
+	if err := unix.SetNonblock(int(w.Fd()), true); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("make the agent's connection: %w", err), r.Close(), w.Close())
+	}
 	return r, w, nil
 }
 

@@ -122,8 +122,11 @@ func (b *box) ociSpec(p *plan) (*specs.Spec, error) {
 		},
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
-				{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.NetworkNamespace},
-				{Type: specs.UTSNamespace}, {Type: specs.IPCNamespace},
+				{Type: specs.PIDNamespace},
+				{Type: specs.MountNamespace},
+				{Type: specs.NetworkNamespace},
+				{Type: specs.UTSNamespace},
+				{Type: specs.IPCNamespace},
 			},
 		},
 		Annotations: map[string]string{},

@@ -92,7 +92,7 @@ func killCgroup(dir string) {
 	if err != nil {
 		return
 	}
-	for _, f := range strings.Fields(string(data)) {
+	for f := range strings.FieldsSeq(string(data)) {
 		if pid, err := strconv.Atoi(f); err == nil {
 			unix.Kill(pid, unix.SIGKILL)
 		}
