@@ -52,9 +52,10 @@ type Rules struct {
 	Show    []string // not hidden, with all below
 }
 
-// Hidden lists the paths to hide: those that exist now, absolute, sorted. A path in
-// Show that lies below a hidden folder is spared by hiding the folder's other content.
-// A working folder that would be hidden is an error.
+// Hidden lists the paths to hide: those that exist now, absolute, sorted, with every link
+// on the way resolved; of a link also what it leads to. A path in Show that lies below a
+// hidden folder is spared by hiding the folder's other content. A working folder that
+// would be hidden is an error.
 func Hidden(r *Rules) ([]string, error) {
 	hide, err := cleaned("hide", r.Hide)
 	if err != nil {
@@ -64,23 +65,31 @@ func Hidden(r *Rules) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules := *r
+	rules.Homes = append(slices.Clone(r.Homes), places(r.Homes)...)
+	show, state := places(show), places(r.State)
 	// What was said to be hidden is, even below what was said to be shown.
-	hide = append(hide, slices.DeleteFunc(defaults(r), func(p string) bool { return coveredBy(p, show) })...)
-	hide = append(hide, r.State...)
+	hide = append(hide, slices.DeleteFunc(defaults(&rules), func(p string) bool { return coveredBy(place(p), show) })...)
+	hide = append(hide, state...)
 	var out []string
-	for _, p := range hide {
-		spared, err := spare(p, show, r.State)
+	for _, name := range hide {
+		real, err := resolve(name, show)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, spared...)
+		for _, p := range real {
+			spared, err := spare(p, show, state)
+			if err != nil {
+				return nil, err
+			}
+			if in := covering(r.WorkDir, spared); in != "" {
+				return nil, fmt.Errorf("the working folder %s lies in %s, which is hidden from sandboxes; use --show %s to allow it", r.WorkDir, in, in)
+			}
+			out = append(out, spared...)
+		}
 	}
 	slices.Sort(out)
-	out = slices.Compact(out)
-	if p := covering(r.WorkDir, out); p != "" {
-		return nil, fmt.Errorf("the working folder %s lies in %s, which is hidden from sandboxes; use --show %s to allow it", r.WorkDir, p, p)
-	}
-	return out, nil
+	return slices.Compact(out), nil
 }
 
 // defaults are the lists' paths that exist.
@@ -97,12 +106,8 @@ func defaults(r *Rules) []string {
 		}
 	}
 	for _, pattern := range systemSecrets {
-		if !strings.ContainsAny(pattern, "*?[") {
-			add(pattern)
-			continue
-		}
 		found, _ := filepath.Glob(pattern) // the patterns are ours, and well formed
-		out = append(out, found...)
+		out = append(out, slices.DeleteFunc(found, planted)...)
 	}
 	out = append(out, otherHomes(r)...)
 	return append(out, sockets("/run", 3)...)
@@ -117,7 +122,11 @@ func otherHomes(r *Rules) []string {
 	}
 	for _, e := range entries {
 		p := filepath.Join("/home", e.Name())
-		if !e.IsDir() || r.lives(p) {
+		to := place(p)
+		if t := target(to); t != "" {
+			to = t
+		}
+		if st, err := os.Stat(p); err != nil || !st.IsDir() || to == "/" || r.lives(p) || r.lives(to) {
 			continue
 		}
 		out = append(out, p)
@@ -155,7 +164,7 @@ func sockets(dir string, depth int) []string {
 
 // spare replaces a hidden path that has shown ones below it by the rest of its content.
 func spare(p string, show, state []string) ([]string, error) {
-	if coveredBy(p, state) || !slices.ContainsFunc(show, func(s string) bool { return s != p && within(s, p) }) {
+	if coveredBy(p, state) || !holdsShown(p, show) {
 		return []string{p}, nil
 	}
 	entries, err := os.ReadDir(p)
