@@ -127,7 +127,7 @@ func TestAnswersThatEndOneCall(t *testing.T) {
 			})
 			err := tt.op(t.Context(), c)
 			var e *agent.RPCError
-			switch _, isRPC := tt.want.(*agent.RPCError); {
+			switch _, isRPC := errors.AsType[*agent.RPCError](tt.want); {
 			case err == nil:
 				t.Fatal("no error")
 			case isRPC && !errors.As(err, &e):
@@ -373,8 +373,11 @@ func TestLevels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []struct{ level, msg string }{
-		{"DEBUG", "guest operation"}, {"DEBUG", "rpc request"}, {"DEBUG", "rpc success"},
-		{"DEBUG-4", "rpc request body"}, {"DEBUG-4", "rpc response body"},
+		{"DEBUG", "guest operation"},
+		{"DEBUG", "rpc request"},
+		{"DEBUG", "rpc success"},
+		{"DEBUG-4", "rpc request body"},
+		{"DEBUG-4", "rpc response body"},
 	} {
 		if !strings.Contains(log.String(), fmt.Sprintf("level=%s msg=%q", want.level, want.msg)) {
 			t.Errorf("no %s %q in:\n%s", want.level, want.msg, log.String())

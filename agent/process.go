@@ -187,7 +187,7 @@ func (c *Client) start(ctx context.Context, method string, params any, s Streams
 // run is the life of a Process.
 func (p *Process) run(ctx context.Context, spec rpc.Call, notes chan any, sent chan struct{}, s Streams) {
 	defer close(p.done)
-	var answered = make(chan struct{})
+	answered := make(chan struct{})
 	var pumps sync.WaitGroup
 	var outErr error
 	pumps.Go(func() { outErr = p.output(notes, answered, sent, s) })

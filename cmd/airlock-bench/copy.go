@@ -131,7 +131,7 @@ func tarOut(cmd *exec.Cmd) error {
 	if _, err = r.Next(); err == nil {
 		_, err = io.Copy(n, r)
 	}
-	io.Copy(io.Discard, out)
+	_, _ = io.Copy(io.Discard, out) // lets the command end; Wait says how it did
 	if waitErr := cmd.Wait(); err == nil {
 		err = waitErr
 	}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,8 +21,8 @@ import (
 
 func main() {
 	if len(os.Args) > 2 && os.Args[1] == echoMode {
-		echoServer(os.Args[2])
-		return
+		fmt.Fprintln(os.Stderr, "airlock-bench:", echoServer(context.Background(), os.Args[2]))
+		os.Exit(1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -109,8 +110,7 @@ func newBed(ctx context.Context, rounds int) (*bed, error) {
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := cmd.CombinedOutput(); err != nil {
-			os.RemoveAll(dir)
-			return nil, fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+			return nil, errors.Join(fmt.Errorf("build %s: %w\n%s", pkg, err, text), os.RemoveAll(dir))
 		}
 	}
 	return b, nil

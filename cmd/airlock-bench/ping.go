@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -16,16 +15,17 @@ import (
 // echoMode makes this program a bare echo of lines on a Unix socket.
 const echoMode = "-echo"
 
-func echoServer(path string) {
-	l, err := net.Listen("unix", path)
+// echoServer answers one client after another until it is killed, or returns why it cannot.
+func echoServer(ctx context.Context, path string) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", path)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
 	for {
 		conn, err := l.Accept()
 		if err != nil {
-			return
+			return err
 		}
 		r := bufio.NewReader(conn)
 		for {
@@ -54,14 +54,14 @@ func pingFigures(ctx context.Context, b *bed) ([]figure, error) {
 		if err := cmd.Start(); err != nil {
 			return nil, err
 		}
-		defer func() { cmd.Process.Kill(); cmd.Wait() }()
+		defer kill(cmd)
 	}
 	client, err := agent.Connect(ctx, agentSock, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	echo, err := dialEcho(echoSock)
+	echo, err := dialEcho(ctx, echoSock)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +98,19 @@ func pingFigures(ctx context.Context, b *bed) ([]figure, error) {
 	return []figure{compare("ping over a Unix socket", "newline echo", ours, theirs, 1.6)}, nil
 }
 
-func dialEcho(path string) (net.Conn, error) {
+// kill ends a process that would serve for ever; how it ends says nothing.
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+// dialEcho waits for the echo to listen.
+func dialEcho(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
 	var err error
 	for range 100 {
 		var conn net.Conn
-		if conn, err = net.Dial("unix", path); err == nil {
+		if conn, err = d.DialContext(ctx, "unix", path); err == nil {
 			return conn, nil
 		}
 		time.Sleep(20 * time.Millisecond)

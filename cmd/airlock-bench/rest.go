@@ -26,7 +26,7 @@ func restingMemory(ctx context.Context, b *bed) (int64, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	defer kill(cmd)
 	client, err := agent.Connect(ctx, sock, nil)
 	if err != nil {
 		return 0, err

@@ -74,8 +74,7 @@ func (c *cgroups) create(limit int64) (*cgroup, error) {
 		limit++ // the thread that forks counts while it is inside
 	}
 	if err := g.limit(limit); err != nil {
-		os.Remove(g.dir)
-		return nil, fmt.Errorf("set the limit: %w", err)
+		return nil, errors.Join(fmt.Errorf("set the limit: %w", err), os.Remove(g.dir))
 	}
 	return g, nil
 }

@@ -253,8 +253,7 @@ func below(path string, err error) error {
 // cause is the system's own error, without the words of package os: the client's path
 // is said once.
 func cause(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err
 	}
 	return err

@@ -12,7 +12,6 @@
 package guest
 
 import (
-	"io"
 	"log/slog"
 	"runtime/debug"
 )
@@ -49,7 +48,7 @@ type Options struct {
 
 func (o *Options) logger() *slog.Logger {
 	if o == nil || o.Logger == nil {
-		return slog.New(slog.NewTextHandler(io.Discard, nil))
+		return slog.New(slog.DiscardHandler)
 	}
 	return o.Logger
 }

@@ -277,8 +277,7 @@ func (c *call) ended(res *agent.ExecResult) *agent.ExecResult {
 // a call that streams.
 func (c *call) refused(err error) *agent.ExecResult {
 	res := &agent.ExecResult{ExitCode: -1, Stderr: err.Error(), NotStarted: failed}
-	var start *startError
-	if errors.As(err, &start) {
+	if start, ok := errors.AsType[*startError](err); ok {
 		res.NotStarted = start.kind
 	}
 	return res

@@ -5,6 +5,7 @@ package guest_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,9 +154,7 @@ func TestTTY(t *testing.T) {
 	w := connect(t, nil)
 	tty := func(cmd string, more object) uint64 {
 		params := object{"cmd": cmd, "tty": object{"rows": 33, "cols": 77}}
-		for k, v := range more {
-			params[k] = v
-		}
+		maps.Copy(params, more)
 		return w.send(agent.MethodExec, params, nil)
 	}
 	t.Run("it is the controlling terminal of this size on all three", func(t *testing.T) {

@@ -88,7 +88,7 @@ func listenUnix(path string) (net.Listener, func(), error) {
 	}
 	clean := func() {
 		if now, err := os.Lstat(path); err == nil && os.SameFile(mine, now) {
-			os.Remove(path)
+			_ = os.Remove(path) // nobody is left to tell; the next one clears it
 		}
 	}
 	return l, clean, nil
@@ -119,8 +119,7 @@ func clearStale(path string) error {
 
 // netCause is the system's own error, without the words of package net.
 func netCause(err error) error {
-	var call *os.SyscallError
-	if errors.As(err, &call) {
+	if call, ok := errors.AsType[*os.SyscallError](err); ok {
 		return call.Err
 	}
 	return err

@@ -32,7 +32,9 @@ func TestMain(m *testing.M) {
 	}
 	buildDir = dir
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			panic(err)
+		}
 		os.Exit(code)
 	}))
 }

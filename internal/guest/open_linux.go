@@ -63,7 +63,7 @@ func openRegular(path string, flags int, mode uint32) (fd int, st unix.Stat_t, e
 	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return -1, st, notRegular(st.Mode)
 	}
-	if err != nil && (flags&unix.O_CREAT == 0 || err != unix.ENOENT) {
+	if err != nil && (flags&unix.O_CREAT == 0 || !errors.Is(err, unix.ENOENT)) {
 		return -1, st, err
 	}
 	err = retry(func() error {
@@ -103,7 +103,7 @@ func readUpTo(fd int, offset, limit, hint int64) (data []byte, more bool, err er
 			}
 			return err
 		})
-		if err == unix.EAGAIN {
+		if errors.Is(err, unix.EAGAIN) {
 			return nil, false, errors.New("has nothing to read right now, and would have to be waited for")
 		}
 		if err != nil {
@@ -138,7 +138,7 @@ func readSmall(path string) ([]byte, error) {
 // retry repeats a system call that a signal interrupted.
 func retry(f func() error) error {
 	for {
-		if err := f(); err != unix.EINTR {
+		if err := f(); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}

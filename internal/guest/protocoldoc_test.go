@@ -97,7 +97,9 @@ func runSection(t *testing.T, section []exchange) {
 	go func() { done <- g.Serve(t.Context(), far) }()
 	defer func() {
 		_ = near.Close()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
 		_ = g.Close()
 	}()
 	_ = near.SetDeadline(time.Now().Add(30 * time.Second))
@@ -132,8 +134,11 @@ func asSent(block string) string {
 func expect(in *bufio.Reader, block string) error {
 	if !strings.HasPrefix(block, "{") {
 		got, err := in.ReadString('\n')
-		if err != nil || got != block {
-			return fmt.Errorf("response: %q, %v, want %q", got, err, block)
+		if err != nil {
+			return fmt.Errorf("response: %q, want %q: %w", got, block, err)
+		}
+		if got != block {
+			return fmt.Errorf("response: %q, want %q", got, block)
 		}
 		return nil
 	}

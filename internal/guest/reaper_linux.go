@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"sync"
@@ -115,7 +116,7 @@ func (r *reaper) waitLocked(c *child) {
 	switch {
 	case pid == c.pid:
 		r.endLocked(c, status)
-	case err == unix.ECHILD:
+	case errors.Is(err, unix.ECHILD):
 		// Somebody else collected it; how it ended is not known.
 		r.endLocked(c, unix.WaitStatus(unix.SIGKILL))
 	}

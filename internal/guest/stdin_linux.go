@@ -41,7 +41,7 @@ func (s *stdin) first(data string) (done <-chan struct{}) {
 		defer func() { <-s.turn }()
 		_, err := s.file.WriteString(data)
 		if !s.open && err == nil {
-			s.finish()
+			_ = s.finish() // the command is gone, or its terminal is
 		}
 	}()
 	return closed

@@ -77,7 +77,10 @@ func attach(t testing.TB, a *guest.Agent) *wire {
 	t.Cleanup(func() {
 		w.close()
 		select {
-		case <-served:
+		case err := <-served:
+			if err != nil {
+				t.Errorf("Serve: %v", err)
+			}
 		case <-time.After(patience):
 			t.Error("Serve did not return after the client went away")
 		}

@@ -54,5 +54,7 @@ func BenchmarkPing(b *testing.B) {
 		}
 	}
 	_ = c.Close()
-	<-done
+	if err := <-done; err != nil {
+		b.Errorf("Serve: %v", err)
+	}
 }

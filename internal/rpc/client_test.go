@@ -37,7 +37,9 @@ func dial(t testing.TB, near, far net.Conn) *rpc.Client {
 	c := rpc.NewClient(near, &rpc.ClientOptions{Notification: decodeTick})
 	t.Cleanup(func() {
 		_ = c.Close()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
 	})
 	return c
 }

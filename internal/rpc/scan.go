@@ -207,10 +207,10 @@ func unquote(tok []byte) []byte {
 
 // value passes one value that is depth levels down.
 func (s *scanner) value(depth int) error {
-	switch c := s.peek(); {
-	case c == '"':
+	switch c := s.peek(); c {
+	case '"':
 		return s.str()
-	case c == '{' || c == '[':
+	case '{', '[':
 		if depth >= maxDepth {
 			return errDepth
 		}
@@ -218,11 +218,11 @@ func (s *scanner) value(depth int) error {
 			return s.array(depth)
 		}
 		return s.object(func([]byte) error { return s.value(depth + 1) })
-	case c == 't':
+	case 't':
 		return s.literal("true")
-	case c == 'f':
+	case 'f':
 		return s.literal("false")
-	case c == 'n':
+	case 'n':
 		return s.literal("null")
 	default:
 		return s.number()

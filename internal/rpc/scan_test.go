@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,12 +50,7 @@ func wellFormed(line []byte) bool {
 	// Escaped backslashes first, so that \\ud800 is no escape of a surrogate.
 	text := bytes.ReplaceAll(line, []byte(`\\`), []byte(`__`))
 	text = pairs.ReplaceAll(text, nil)
-	for _, e := range escapes.FindAll(text, -1) {
-		if half.Match(e) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(escapes.FindAll(text, -1), half.Match)
 }
 
 var scanSeeds = []string{

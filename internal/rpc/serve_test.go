@@ -125,7 +125,9 @@ func TestALineWithoutAnEnd(t *testing.T) {
 		t.Errorf("answer = %s, want an error", got)
 	}
 	c.closed()
-	c.ended()
+	if err := c.ended(); err == nil || !strings.Contains(err.Error(), "frame exceeds the limit") {
+		t.Errorf("Serve: err = %v, want that the frame exceeds the limit", err)
+	}
 }
 
 func TestMemoryIsBoundedByWhatArrived(t *testing.T) {
@@ -149,7 +151,6 @@ func TestMemoryIsBoundedByWhatArrived(t *testing.T) {
 	for range 1000 {
 		c.alive()
 	}
-	big = ""
 	if after := heap(); after > before+4<<20 {
 		t.Errorf("the heap grew from %d to %d bytes over 1,000 calls", before, after)
 	}
@@ -309,7 +310,9 @@ func TestAStreamMayBePausedLongerThanTheWriteTimeout(t *testing.T) {
 			t.Errorf("after the pause: %.80s", buf[:n])
 		}
 		_ = near.Close()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
 	})
 }
 

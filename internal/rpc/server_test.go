@@ -125,7 +125,9 @@ func serve(t *testing.T, opts *rpc.ServerOptions) *client {
 	t.Cleanup(func() {
 		_ = near.Close()
 		if c.done != nil {
-			<-c.done
+			if err := <-c.done; err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("Serve: %v", err)
+			}
 		}
 	})
 	_ = near.SetDeadline(time.Now().Add(20 * time.Second))

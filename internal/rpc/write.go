@@ -205,13 +205,6 @@ func (w *writer) fail(err error) {
 	w.failLocked(err)
 }
 
-// failure is why the connection takes no more, or nil.
-func (w *writer) failure() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
-}
-
 func (w *writer) failLocked(err error) {
 	if w.err == nil {
 		w.err = err
