@@ -231,7 +231,7 @@ func TestKillTheRecoveryToo(t *testing.T) {
 // on another file system.
 func fastWorld(t *testing.T, elsewhere bool) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "airlock-test-")
+	dir, err := os.MkdirTemp("/dev/shm", "airlock-test-") //nolint:usetesting // T.TempDir cannot be put in memory
 	if err != nil {
 		dir = t.TempDir()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // commit chooses, checks, plans and runs one commit.
@@ -213,12 +214,7 @@ func (m *committer) outsideStore(sel *selection) []*Change {
 }
 
 func named(p Path, paths []Path) bool {
-	for _, q := range paths {
-		if p.Below(q) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(paths, p.Below)
 }
 
 // backupPath is where a person finds what op i of entry num displaced.

@@ -3,6 +3,7 @@ package changes
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // finish does what remains after the point of no return, from wherever an earlier run
@@ -90,8 +91,7 @@ func (x *executor) removeTree(top int, at Path, in func(*op) bool) error {
 			}
 		}
 	}
-	for k := len(order) - 1; k >= 0; k-- {
-		i := order[k]
+	for _, i := range slices.Backward(order) {
 		if err := x.unstage(i, places[i]); err != nil && !gone(err) {
 			return err
 		}

@@ -308,7 +308,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this is an ordinary user")
 	}
-	dir, err := os.MkdirTemp("", "airlock-nobody-")
+	dir, err := os.MkdirTemp("", "airlock-nobody-") //nolint:usetesting // T.TempDir lies in a folder that is root's alone
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,9 @@ func TestCommitAndUndoOfEveryKindOfChange(t *testing.T) {
 		t.Fatalf("second Commit: %v", err)
 	}
 	w.isBox()
+	if r.State != changes.Committed || r.Remaining != 0 {
+		t.Errorf("second Commit: state %s, %d remaining, want committed and none", r.State, r.Remaining)
+	}
 	if _, err := w.undo(nil); err != nil {
 		t.Fatalf("second Undo: %v", err)
 	}

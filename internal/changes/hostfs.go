@@ -10,9 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// errHost is every host call's answer where the host is not Linux.
-var errHost = errors.New("files of the host are read and changed on Linux only")
-
 // shown is p for an error message: quoted where it holds what a terminal would obey or
 // hide.
 func shown(p Path) string {
@@ -39,10 +36,10 @@ type place struct {
 }
 
 // errExists is renameNew's answer where something has the new name already.
+var errExists = os.ErrExist
+
 // errNotEmpty is the answer of Remove for a folder that holds something.
 var errNotEmpty error = syscall.ENOTEMPTY
-
-var errExists = os.ErrExist
 
 // errNoSwap is swap's answer on a file system that cannot exchange two names.
 var errNoSwap = errors.New("this file system cannot exchange two names")

@@ -2,7 +2,13 @@
 
 package changes
 
-import "os"
+import (
+	"errors"
+	"os"
+)
+
+// errHost is every host call's answer here.
+var errHost = errors.New("files of the host are read and changed on Linux only")
 
 // A hostFS stands where Linux has one; see hostfs_linux.go.
 type hostFS struct{}

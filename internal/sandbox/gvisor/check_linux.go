@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -122,14 +121,9 @@ func (d *Driver) checkAgent() sandbox.Finding {
 func (d *Driver) checkState() sandbox.Finding {
 	f := sandbox.Finding{Name: "state", OK: true, Text: d.opts.StateDir}
 	dir := d.opts.StateDir
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := tryWriting(dir); err != nil {
 		return sandbox.Finding{Name: "state", Text: err.Error(), Mend: "set AIRLOCK_HOME to a folder that you can write to"}
 	}
-	test := filepath.Join(dir, ".writable")
-	if err := os.WriteFile(test, nil, 0o600); err != nil {
-		return sandbox.Finding{Name: "state", Text: err.Error(), Mend: "set AIRLOCK_HOME to a folder that you can write to"}
-	}
-	os.Remove(test)
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) == nil {
 		free := int64(st.Bavail) * st.Bsize
@@ -139,6 +133,18 @@ func (d *Driver) checkState() sandbox.Finding {
 		}
 	}
 	return f
+}
+
+// tryWriting makes dir, and a file in it for a moment.
+func tryWriting(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".writable-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func (d *Driver) checkMemory() sandbox.Finding {

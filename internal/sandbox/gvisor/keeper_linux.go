@@ -258,7 +258,7 @@ func (k *keeper) watch() {
 	if k.plan.Memory > 0 {
 		go k.watchMemory(stop)
 	}
-	k.sb.Wait(k.plan.ID)
+	_, _ = k.sb.Wait(k.plan.ID) // however it ended, it ended
 	close(stop)
 	if k.destroying.Load() {
 		return
