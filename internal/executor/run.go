@@ -158,6 +158,7 @@ func (r *Runner) command(ctx context.Context, sb sandbox.Sandbox, req *Request, 
 	var broken *outputError
 	switch {
 	case err == nil:
+		out.Ended = outOfMemory(sb, req, out)
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -174,6 +175,24 @@ func (r *Runner) command(ctx context.Context, sb sandbox.Sandbox, req *Request, 
 		return nil
 	}
 	return fmt.Errorf("run the command: %w", err)
+}
+
+// memoryLag is how long a sandbox may go on after the system has begun to end what runs in
+// it for want of memory.
+const memoryLag = 250 * time.Millisecond
+
+// outOfMemory gives the sandbox's end if that is why the command was killed: the system may
+// take a process of it first.
+func outOfMemory(sb sandbox.Sandbox, req *Request, out *Outcome) error {
+	if req.Limits.Memory == 0 || out.Result.Signal != "SIGKILL" || out.Result.TimedOut {
+		return nil
+	}
+	select {
+	case <-sb.Done():
+		return sb.Err()
+	case <-time.After(memoryLag):
+		return nil
+	}
 }
 
 // exec runs the command with its streams, and forwards to it what comes meanwhile.
