@@ -2,6 +2,7 @@ package gvisor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,28 +14,41 @@ import (
 	"airlock/internal/sandbox"
 )
 
-// makeDir makes the sandbox's folder and takes its lock.
+// makeDir makes the sandbox's folder and takes its lock. It gets its name once it is
+// locked: one that had it before would be nobody's to another driver's Sweep.
 func (b *box) makeDir() error {
 	if err := os.MkdirAll(b.driver.runDir(), 0o700); err != nil {
 		return err
 	}
-	dir, err := filepath.EvalSymlinks(b.driver.runDir())
+	run, err := filepath.EvalSymlinks(b.driver.runDir())
 	if err != nil {
 		return err
 	}
-	b.dir = filepath.Join(dir, b.spec.ID)
-	if err := os.Mkdir(b.dir, 0o700); err != nil {
-		b.dir = "" // it is another's
+	young := filepath.Join(run, youngPrefix+b.spec.ID)
+	if err := os.Mkdir(young, 0o700); err != nil {
 		return err
 	}
 	// The lock is held through a description that the keeper shares: the folder is
 	// in use until both are gone.
-	lock, ok, err := takeLock(filepath.Join(b.dir, "lock"))
-	if err != nil || !ok {
-		return fmt.Errorf("lock the sandbox's folder: %w", err)
+	lock, ok, err := takeLock(filepath.Join(young, "lock"))
+	if err == nil && !ok {
+		err = errors.New("lock the sandbox's folder: another has it")
 	}
-	b.lock = lock
-	return os.Mkdir(filepath.Join(b.dir, "root"), 0o700)
+	if err == nil {
+		err = os.Mkdir(filepath.Join(young, "root"), 0o700)
+	}
+	dir := filepath.Join(run, b.spec.ID)
+	if err == nil {
+		err = os.Rename(young, dir)
+	}
+	if err != nil {
+		if lock != nil {
+			lock.Close()
+		}
+		return errors.Join(err, removeRun(young))
+	}
+	b.dir, b.lock = dir, lock
+	return nil
 }
 
 // prepare writes what the engine reads.

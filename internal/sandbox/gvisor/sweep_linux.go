@@ -28,25 +28,29 @@ func (d *Driver) Sweep(context.Context) ([]string, error) {
 	var removed []string
 	var errs []error
 	for _, e := range entries {
-		if !sandbox.ValidID(e.Name()) {
+		id := strings.TrimPrefix(e.Name(), youngPrefix)
+		if !sandbox.ValidID(id) {
 			continue
 		}
 		ok, err := sweepOne(filepath.Join(d.runDir(), e.Name()))
 		if ok {
-			removed = append(removed, "sandbox "+e.Name())
+			removed = append(removed, "sandbox "+id)
 		}
 		errs = append(errs, err)
 	}
 	return removed, errors.Join(errs...)
 }
 
-// youngRun is how old a folder without a lock file must be to be nobody's: its maker
-// takes the lock right after making it.
-const youngRun = 10 * time.Second
+// A folder whose name begins with youngPrefix, or without a lock file, is being made. After
+// youngRun it is nobody's.
+const (
+	youngPrefix = "new-"
+	youngRun    = 10 * time.Second
+)
 
 func sweepOne(dir string) (bool, error) {
 	path := filepath.Join(dir, "lock")
-	if _, err := os.Lstat(path); err != nil {
+	if _, err := os.Lstat(path); err != nil || strings.HasPrefix(filepath.Base(dir), youngPrefix) {
 		st, err := os.Lstat(dir)
 		if err != nil || time.Since(st.ModTime()) < youngRun {
 			return false, nil
