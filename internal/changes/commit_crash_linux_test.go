@@ -89,7 +89,7 @@ func TestKillAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts hundreds of processes")
 	}
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name, killed string
 		after        func(w *world)
 	}{
@@ -137,7 +137,7 @@ func TestKillAtEveryStep(t *testing.T) {
 			w.isBox()
 		}},
 	} {
-		for _, on := range []struct {
+		for j, on := range []struct {
 			name             string
 			elsewhere, plain bool
 		}{
@@ -146,11 +146,9 @@ func TestKillAtEveryStep(t *testing.T) {
 			{", names cannot be exchanged", false, true},
 		} {
 			t.Run(tt.name+on.name, func(t *testing.T) {
-				stride := 1
-				if on.name != "" && os.Getenv("AIRLOCK_TEST_EVERY_KILL") == "" {
-					stride = 5 // the same steps but for a few; all of them take minutes
-				}
-				for k := 1; ; k += stride {
+				stride := strideOfKills(on.name == "")
+				// Not all from the first, so that together they come by more steps.
+				for k := 1 + (2*i+j)%stride; ; k += stride {
 					if !killOnce(t, tt.killed, k, on.elsewhere, on.plain, tt.after) {
 						t.Logf("fewer than %d steps", k)
 						break
@@ -162,6 +160,22 @@ func TestKillAtEveryStep(t *testing.T) {
 			})
 		}
 	}
+}
+
+// strideOfKills is 1 where every step is tried: elsewhere the steps are the same but for a
+// few, and all of them take minutes. AIRLOCK_TEST_EVERY_KILL asks for these minutes.
+func strideOfKills(usual bool) int {
+	switch {
+	case os.Getenv("AIRLOCK_TEST_EVERY_KILL") != "":
+		return 1
+	case underRace && usual:
+		return 7
+	case underRace:
+		return 23
+	case usual:
+		return 1
+	}
+	return 5
 }
 
 func killOnce(t *testing.T, what string, k int, elsewhere, plain bool, after func(w *world)) (killed bool) {
@@ -192,7 +206,11 @@ func TestKillTheRecoveryToo(t *testing.T) {
 		t.Skip("starts hundreds of processes")
 	}
 	// Primes, so that the pairs of steps fall everywhere without being chosen.
-	for i := range 90 {
+	rounds := 90
+	if underRace && os.Getenv("AIRLOCK_TEST_EVERY_KILL") == "" {
+		rounds = 12
+	}
+	for i := range rounds {
 		first, second, third := 1+i*37%92, 1+i*53%89, 1+i*71%83
 		what := []string{"commit", "undo"}
 		t.Run(fmt.Sprint(first, second, third), func(t *testing.T) {

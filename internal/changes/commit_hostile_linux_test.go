@@ -322,7 +322,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), bin, "-test.run", "Conflicts|Force|Named|CommitAndUndo|Notable|DryRun|Right|Cancel|LastMoment|Undo|Owner")
+	cmd := exec.CommandContext(t.Context(), bin, "-test.run", "Conflicts|Force|Named|CommitAndUndo|Notable|DryRun|Right|Cancel|LastMoment|Undo|Owner|Remove")
 	cmd.Dir = filepath.Join(dir, "tmp")
 	cmd.Env = append(os.Environ(), "TMPDIR="+cmd.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

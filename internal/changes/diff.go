@@ -185,7 +185,7 @@ func (d *differ) remarks(c *Change) []string {
 
 func (d *differ) remark(name, text string) {
 	if d.opts.Terminal {
-		text = escapeBut(text, `\`)
+		text = Printable(text)
 	}
 	text = strings.NewReplacer("\n", " ", "\r", " ").Replace(text)
 	fmt.Fprintln(d.out, d.paint.in(cyan, "# "+escape(name)+": "+text))

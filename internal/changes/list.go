@@ -151,10 +151,10 @@ func (l *lister) line(c *Change) {
 		fmt.Fprintf(l.out, "  (%s)", strings.Join(d, ", "))
 	}
 	if c.Refused != "" {
-		fmt.Fprintf(l.out, "  %s", l.paint.in(red, "refused: "+escapeBut(c.Refused, `\`)))
+		fmt.Fprintf(l.out, "  %s", l.paint.in(red, "refused: "+Printable(c.Refused)))
 	}
 	if c.Conflict != "" {
-		fmt.Fprintf(l.out, "  %s", l.paint.in(red, "conflict: "+escapeBut(c.Conflict, `\`)))
+		fmt.Fprintf(l.out, "  %s", l.paint.in(red, "conflict: "+Printable(c.Conflict)))
 	}
 	fmt.Fprintln(l.out)
 }

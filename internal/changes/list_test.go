@@ -175,3 +175,26 @@ func ExampleList() {
 	//   D old.go
 	// and 1 of noise (caches, /tmp): not committed unless named
 }
+
+func TestPrintable(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"text stays, spaces and backslashes too", `grep "a\.b" é 日本`, `grep "a\.b" é 日本`},
+		{"an escape sequence does not reach the terminal", "\x1b[2J", `\x1b[2J`},
+		{"a line feed does not begin a line", "a\nb\r\tc", `a\nb\r\tc`},
+		{"what reorders is shown", "\u202egpj", `\u202egpj`},
+		{"what is invisible is shown", "a\u200bb\u00adc\u3164d\ufe0f", `a\u200bb\u00adc\u3164d\ufe0f`},
+		{"the second set of controls too", "\u009b31m\u0085", `\u009b31m\u0085`},
+		{"bytes that are no text", "a\xffb", `a\xffb`},
+		{"far planes", "\U000e0041", `\U000e0041`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := changes.Printable(tt.text)
+			if got != tt.want {
+				t.Errorf("Printable(%q) = %q, want %q", tt.text, got, tt.want)
+			}
+			if again := changes.Printable(got); again != got {
+				t.Errorf("Printable(%q) = %q: not as it was", got, again)
+			}
+		})
+	}
+}

@@ -51,7 +51,7 @@ type Store struct {
 }
 
 // OpenStore opens the store in dir, which it makes if need be, and removes what dead
-// processes left half-written.
+// processes left half-written, as far as it can.
 func OpenStore(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -70,9 +70,7 @@ func OpenStore(dir string) (*Store, error) {
 		}
 	}
 	s := &Store{dir: dir}
-	if err := s.sweepLeftovers(); err != nil {
-		return nil, err
-	}
+	_ = s.sweepLeftovers() // they are in nobody's way; Sweep says what stays, and why
 	return s, nil
 }
 
@@ -223,7 +221,7 @@ func readChanges(name string, want int) ([]Change, error) {
 }
 
 // List gives every whole set's header, the newest first. What cannot be read is left
-// out: one damaged set must not hide the others.
+// out, because one damaged set must not hide the others; Damaged names it.
 func (s *Store) List() ([]Header, error) {
 	ids, err := s.ids()
 	if err != nil {
@@ -238,6 +236,24 @@ func (s *Store) List() ([]Header, error) {
 	slices.SortFunc(list, func(a, b Header) int {
 		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID))
 	})
+	return list, nil
+}
+
+// Damaged gives the ids of the sets whose header cannot be read, sorted. They can be
+// removed, and nothing else.
+func (s *Store) Damaged() ([]string, error) {
+	ids, err := s.ids()
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, id := range ids {
+		// One that is removed meanwhile is not damaged.
+		if _, err := s.readHeader(id); err != nil && s.hasFolder(id) == nil {
+			list = append(list, id)
+		}
+	}
+	slices.Sort(list)
 	return list, nil
 }
 

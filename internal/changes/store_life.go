@@ -60,7 +60,15 @@ func (s *Store) SetState(id string, st State) error {
 // twice. Its errors are ErrNotFound and, at once where another holds it, ErrBusy. The
 // system frees the lock of a process that dies.
 func (s *Store) Lock(id string) (unlock func(), err error) {
-	if _, err := s.readHeader(id); err != nil {
+	return s.lock(id, func() error {
+		_, err := s.readHeader(id)
+		return err
+	})
+}
+
+// lock is Lock for a set that is there, as far as the caller is concerned.
+func (s *Store) lock(id string, there func() error) (unlock func(), err error) {
+	if err := there(); err != nil {
 		return nil, err
 	}
 	l := flock.New(filepath.Join(s.dir, id, lockFile), flock.SetPermissions(0o600))
@@ -72,7 +80,7 @@ func (s *Store) Lock(id string) (unlock func(), err error) {
 		return nil, fmt.Errorf("change set %s: %w", id, ErrBusy)
 	}
 	// Remove may have won between the look and the lock.
-	if _, err := s.readHeader(id); err != nil {
+	if err := there(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return func() { _ = l.Close() }, nil
@@ -123,9 +131,9 @@ func (s *Store) atRest(id string) error {
 
 // Remove takes the set out of the store with all that belongs to it: a committed one
 // cannot be undone afterwards. It takes the set's lock. One whose commit or undo was cut
-// short is refused with ErrInterrupted.
+// short is refused with ErrInterrupted; a damaged one is removed.
 func (s *Store) Remove(id string) error {
-	unlock, err := s.Lock(id)
+	unlock, err := s.lock(id, func() error { return s.hasFolder(id) })
 	if err != nil {
 		return err
 	}
@@ -136,12 +144,57 @@ func (s *Store) Remove(id string) error {
 	trash := filepath.Join(s.dir, trashPrefix+id)
 	err = os.Rename(filepath.Join(s.dir, id), trash)
 	if err == nil {
-		err = os.RemoveAll(trash)
+		err = removeAll(trash)
 	}
 	if err != nil {
 		return fmt.Errorf("remove change set %s: %w", id, err)
 	}
 	return nil
+}
+
+func (s *Store) hasFolder(id string) error {
+	if ValidID(id) {
+		info, err := os.Lstat(s.Dir(id))
+		if err == nil && info.IsDir() {
+			return nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("change set %s: %w", id, err)
+		}
+	}
+	return fmt.Errorf("change set %q: %w", id, ErrNotFound)
+}
+
+// removeAll removes a folder of the store. A backup holds folders as they were on the
+// host, and some let not even their owner in.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err := openUp(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// openUp gives the owner every right to the folders in dir. It follows no link.
+func openUp(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || info.Mode()&0o700 == 0o700 {
+			return err
+		}
+		return root.Chmod(name, info.Mode()|0o700) // WalkDir reads the folder after this
+	})
 }
 
 // lockStore orders the making of drafts and the search for dead ones.
@@ -178,12 +231,13 @@ func (s *Store) sweepLeftovers() error {
 			dead = append(dead, l)
 		}
 	}
+	var errs []error
 	for _, l := range dead {
-		if err := os.RemoveAll(filepath.Dir(l.Path())); err != nil {
-			return fmt.Errorf("change store: clear up: %w", err)
+		if err := removeAll(filepath.Dir(l.Path())); err != nil {
+			errs = append(errs, fmt.Errorf("change store: clear up: %w", err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // claim locks a leftover folder; nil where a living process has it or it went away.
@@ -216,9 +270,11 @@ type SweepOptions struct {
 // allows, and gives the ids of these. A set that a command works on, or that Recover has
 // to finish first, stays. Nil opts removes leftovers alone.
 func (s *Store) Sweep(opts *SweepOptions) (removed []string, err error) {
-	if err := s.sweepLeftovers(); err != nil || opts == nil {
-		return nil, err
+	left := s.sweepLeftovers()
+	if opts == nil {
+		return nil, left
 	}
+	defer func() { err = errors.Join(err, left) }()
 	now := opts.Now
 	if now.IsZero() {
 		now = time.Now()

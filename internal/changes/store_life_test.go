@@ -114,6 +114,49 @@ func TestSweepByAge(t *testing.T) {
 	}
 }
 
+func TestADamagedSetCanBeRemoved(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		damage func(header string) error
+	}{
+		{"a header that is cut off", func(h string) error { return os.Truncate(h, 5) }},
+		{"no header", os.Remove},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore(t)
+			keep(t, s, testID, time.Now(), "x")
+			if list, err := s.Damaged(); err != nil || len(list) != 0 {
+				t.Errorf("Damaged before = %v, %v, want none", list, err)
+			}
+			if err := tt.damage(filepath.Join(s.Dir(testID), "set.json")); err != nil {
+				t.Fatal(err)
+			}
+			if list, err := s.Damaged(); err != nil || !slices.Equal(list, []string{testID}) {
+				t.Errorf("Damaged = %v, %v, want it", list, err)
+			}
+			journal := filepath.Join(s.Dir(testID), "journal-1")
+			if err := os.WriteFile(journal, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Remove(testID); !errors.Is(err, changes.ErrInterrupted) {
+				t.Errorf("Remove of one that the host may need: err = %v, want ErrInterrupted", err)
+			}
+			if err := os.Remove(journal); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Remove(testID); err != nil {
+				t.Errorf("Remove: %v", err)
+			}
+			if list, err := s.Damaged(); err != nil || len(list) != 0 {
+				t.Errorf("Damaged after = %v, %v, want none", list, err)
+			}
+			if err := s.Remove(testID); !errors.Is(err, changes.ErrNotFound) {
+				t.Errorf("Remove of what is gone: err = %v, want ErrNotFound", err)
+			}
+		})
+	}
+}
+
 func TestADamagedSetHidesNoOther(t *testing.T) {
 	s := newStore(t)
 	keep(t, s, "aaaaaaaaaaaaaaaa", time.Now(), "x")
@@ -137,6 +180,9 @@ func TestADamagedSetHidesNoOther(t *testing.T) {
 			}
 			if list, err := s.List(); err != nil || len(list) != 1 {
 				t.Errorf("List = %v, %v, want the sound one", list, err)
+			}
+			if list, err := s.Damaged(); err != nil || !slices.Equal(list, []string{"bbbbbbbbbbbbbbbb"}) {
+				t.Errorf("Damaged = %v, %v, want the other", list, err)
 			}
 			if err := os.WriteFile(name, good, 0o600); err != nil {
 				t.Fatal(err)

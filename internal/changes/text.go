@@ -14,6 +14,12 @@ func printable(r rune) bool {
 		r != '\u2800' // the blank of Braille
 }
 
+// Printable shows text that others wrote on one line: what controls a terminal, is
+// invisible, reorders what stands beside it or is not UTF-8 is written as in a Go string,
+// a line feed as \n. A backslash stays as it is, so that text which was made printable
+// once is not changed again; names that have to be told apart are listed by List.
+func Printable(s string) string { return escapeBut(s, `\`) }
+
 // escape shows s on one line, so that no two strings look the same: what is not
 // printable, and the backslash, are written as in a Go string.
 func escape(s string) string { return escapeBut(s, "") }
