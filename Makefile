@@ -11,7 +11,8 @@ TOOL := $(GO) tool -modfile=tools/go.mod
 # Go stamps the commit as well, unless git does not answer (an archive, another owner's
 # folder): that would stop the build.
 VCS = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
-# -s -w leaves out the symbol tables; a panic still names its lines.
+# Both programs have a main.version. -s -w leaves out the symbol tables; a panic still
+# names its lines.
 RELEASE = -buildvcs=$(VCS) -ldflags "-s -w -X main.version=$(VERSION)"
 
 .DEFAULT_GOAL := help
@@ -83,8 +84,8 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 deadcode: ## list functions that neither a program nor a test reaches
 	@$(TOOL) deadcode -test ./... || echo "deadcode could not look (not a failure of check)"
 
-bench: ## measure; BENCHFLAGS are handed on
-	$(GO) run ./cmd/airlock-bench $(BENCHFLAGS)
+bench: ## measure, and write docs/benchmarks.md; BENCHFLAGS are handed on
+	$(GO) run ./cmd/airlock-bench -write $(BENCHFLAGS)
 
 fmt: ## put the source into its format
 	$(TOOL) golangci-lint fmt

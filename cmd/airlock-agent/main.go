@@ -9,6 +9,9 @@ import (
 	"airlock/internal/guest"
 )
 
+// version is stamped in by the Makefile.
+var version = "devel"
+
 func main() {
-	os.Exit(guest.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(guest.Main(context.Background(), version, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

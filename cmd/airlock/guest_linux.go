@@ -13,5 +13,5 @@ func guestAgent(args []string) (code int, ok bool) {
 	if filepath.Base(args[0]) != "airlock-agent" {
 		return 0, false
 	}
-	return guest.Main(context.Background(), args[1:], os.Stdin, os.Stdout, os.Stderr), true
+	return guest.Main(context.Background(), version, args[1:], os.Stdin, os.Stdout, os.Stderr), true
 }

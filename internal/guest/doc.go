@@ -11,10 +11,7 @@
 // It runs on Linux; elsewhere New and Main say so.
 package guest
 
-import (
-	"log/slog"
-	"runtime/debug"
-)
+import "log/slog"
 
 // Name is what hello calls this program.
 const Name = "airlock-agent"
@@ -39,7 +36,7 @@ type Options struct {
 	// agent's own.
 	User string
 
-	// Version is what hello reports; "": the one the program was built as.
+	// Version is what hello reports; "": devel.
 	Version string
 
 	// Logger takes what goes wrong without an answer to carry it; nil discards.
@@ -57,13 +54,5 @@ func (o *Options) version() string {
 	if o != nil && o.Version != "" {
 		return o.Version
 	}
-	return buildVersion()
-}
-
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
+	return "devel"
 }

@@ -75,10 +75,10 @@ func parseFlags(args []string) (f flags, err error) {
 // minFrame holds any answer that has no file or folder in it but an error.
 const minFrame = 64 << 10
 
-// Main is the airlock-agent program. args do not include the program's name; the
-// result is the exit code. It changes properties of the whole process (what children
+// Main is the airlock-agent program, built as version. args do not include the program's
+// name; the result is the exit code. It changes properties of the whole process (what children
 // it collects, signals, umask), so nothing else should run beside it.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func Main(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	f, err := parseFlags(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -88,18 +88,18 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		fmt.Fprintf(stderr, "%s: %v (see --help)\n", Name, err)
 		return exitUsage
 	case f.version:
-		fmt.Fprintf(stdout, "%s %s, protocol %s\n", Name, buildVersion(), agent.ProtocolVersion)
+		fmt.Fprintf(stdout, "%s %s, protocol %s\n", Name, version, agent.ProtocolVersion)
 		return exitOK
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: f.level}))
-	if err := run(ctx, f, stdin, stdout, log); err != nil {
+	if err := run(ctx, version, f, stdin, stdout, log); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", Name, err)
 		return exitFailed
 	}
 	return exitOK
 }
 
-func run(ctx context.Context, f flags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
+func run(ctx context.Context, version string, f flags, stdin io.Reader, stdout io.Writer, log *slog.Logger) error {
 	user := ""
 	if f.root {
 		user = fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
@@ -129,13 +129,13 @@ func run(ctx context.Context, f flags, stdin io.Reader, stdout io.Writer, log *s
 	signal.Notify(pipe, unix.SIGPIPE)
 	defer signal.Stop(pipe)
 
-	a, err := New(&Options{MaxFrame: f.maxFrame, ReapOrphans: true, User: user, Logger: log})
+	a, err := New(&Options{MaxFrame: f.maxFrame, ReapOrphans: true, User: user, Version: version, Logger: log})
 	if err != nil {
 		return err
 	}
 	a.reaper.acquire()
 	defer a.reaper.release()
-	log.InfoContext(ctx, "serving", "listen", f.listen, "pid", os.Getpid(), "version", buildVersion())
+	log.InfoContext(ctx, "serving", "listen", f.listen, "pid", os.Getpid(), "version", version)
 	err = source.serve(ctx, a)
 	if ctx.Err() != nil {
 		err = nil // it was told to end

@@ -83,7 +83,7 @@ func TestFlags(t *testing.T) {
 		stdout, stderr string
 	}{
 		{"help", []string{"--help"}, 0, "--listen WHERE", ""},
-		{"version", []string{"--version"}, 0, "airlock-agent ", ""},
+		{"version", []string{"--version"}, 0, "airlock-agent v1.2.3, protocol ", ""},
 		{"a flag that is none", []string{"--nope"}, 2, "", "nope"},
 		{"an argument", []string{"run"}, 2, "", `unexpected argument "run"`},
 		{"a frame that is too small", []string{"--max-frame", "10"}, 2, "", "max-frame"},
@@ -95,7 +95,7 @@ func TestFlags(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, errs bytes.Buffer
-			code := guest.Main(context.Background(), tt.args, strings.NewReader(""), &out, &errs)
+			code := guest.Main(context.Background(), "v1.2.3", tt.args, strings.NewReader(""), &out, &errs)
 			if code != tt.code || !strings.Contains(out.String(), tt.stdout) || !strings.Contains(errs.String(), tt.stderr) {
 				t.Errorf("Main = %d, stdout %q, stderr %q", code, &out, &errs)
 			}

@@ -24,7 +24,7 @@ func (*Agent) Serve(context.Context, io.ReadWriteCloser) error { return errNotLi
 func (*Agent) Close() error { return nil }
 
 // Main says that the agent runs on Linux and returns 1.
-func Main(_ context.Context, _ []string, _ io.Reader, _, stderr io.Writer) int {
+func Main(_ context.Context, _ string, _ []string, _ io.Reader, _, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "%s: %v\n", Name, errNotLinux)
 	return 1
 }
