@@ -56,10 +56,10 @@ var root = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if dir, err := programs(); err == nil && os.Getenv("AIRLOCK_TEST_PROGRAMS") == "" {
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 	}
 	if dir, err := root(); err == nil && os.Getenv("AIRLOCK_TEST_ROOT") == "" {
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -79,10 +79,10 @@ func folder(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp(parent, "t-")
+	dir, err := os.MkdirTemp(parent, "t-") //nolint:usetesting // not in /tmp: see root
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }

@@ -144,7 +144,7 @@ func TestSignals(t *testing.T) {
 				if i > 0 {
 					out.wait(t, "got it")
 				}
-				cmd.Process.Signal(sig)
+				_ = cmd.Process.Signal(sig)
 			}
 			if got := exitCode(cmd.Wait()); got != tt.code {
 				t.Errorf("exit code = %d, want %d", got, tt.code)
@@ -175,7 +175,7 @@ func TestThreeInterrupts(t *testing.T) {
 	// Signals that come together are one, so there is some time between them.
 	var got int
 	for done := false; !done; {
-		cmd.Process.Signal(syscall.SIGINT)
+		_ = cmd.Process.Signal(syscall.SIGINT)
 		select {
 		case got = <-ended:
 			done = true
@@ -203,7 +203,7 @@ func TestInterruptBeforeTheCommand(t *testing.T) {
 				break
 			}
 		}
-		cmd.Process.Signal(syscall.SIGINT)
+		_ = cmd.Process.Signal(syscall.SIGINT)
 		if got := exitCode(cmd.Wait()); got != 130 {
 			t.Errorf("exit code = %d, want 130: %s", got, out.String())
 		}
@@ -232,8 +232,8 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("%d run folders (%v), want 1", len(runs), err)
 		}
 		id := filepath.Base(runs[0])
-		cmd.Process.Kill()
-		cmd.Wait()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 		if left := leftovers(state); len(left) > 0 {
 			t.Errorf("left behind: %q", left)
 		}
@@ -265,7 +265,9 @@ func TestOutputIsLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.wait(t, "first")
-	io.WriteString(stdin, "second\n")
+	if _, err := io.WriteString(stdin, "second\n"); err != nil {
+		t.Error(err)
+	}
 	if err := cmd.Wait(); err != nil || out.String() != "first\nsecond\n" {
 		t.Errorf("output = %q, %v", out.String(), err)
 	}

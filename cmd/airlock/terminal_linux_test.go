@@ -59,7 +59,7 @@ func start(t *testing.T, cmd *exec.Cmd) *console {
 		buf := make([]byte, 4096)
 		for {
 			n, err := tty.Read(buf)
-			c.Write(buf[:n])
+			_, _ = c.Write(buf[:n])
 			if err != nil {
 				return
 			}
@@ -138,7 +138,7 @@ func TestTerminateOnATerminal(t *testing.T) {
 	p := newPlace(t)
 	c := start(t, p.command(t, "run", "--", "sh", "-c", `echo ready; sleep 1000`))
 	c.wait(t, "ready")
-	c.cmd.Process.Signal(syscall.SIGTERM)
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	c.ends(143)
 }
 

@@ -111,7 +111,9 @@ func upper(t *testing.T, path string) []byte {
 		if err := w.WriteHeader(&h); err != nil {
 			t.Fatal(err)
 		}
-		io.WriteString(w, content)
+		if _, err := io.WriteString(w, content); err != nil {
+			t.Fatal(err)
+		}
 	}
 	write(tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755}, "")
 	var dirs func(dir string)

@@ -155,7 +155,6 @@ func (r *Runner) command(ctx context.Context, sb sandbox.Sandbox, req *Request, 
 	if req.Finished != nil {
 		req.Finished()
 	}
-	var broken *outputError
 	switch {
 	case err == nil:
 		out.Ended = outOfMemory(sb, req, out)
@@ -170,7 +169,7 @@ func (r *Runner) command(ctx context.Context, sb sandbox.Sandbox, req *Request, 
 		out.Ended = ended
 		return nil
 	}
-	if errors.As(err, &broken) {
+	if broken, ok := errors.AsType[*outputError](err); ok {
 		out.Output = broken.err
 		return nil
 	}

@@ -139,9 +139,9 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	r, pw := io.Pipe()
 	req.Stdout = pw
 	go func() {
-		r.Read(make([]byte, 1))
+		_, _ = r.Read(make([]byte, 1))
 		cancel()
-		io.Copy(io.Discard, r)
+		_, _ = io.Copy(io.Discard, r)
 	}()
 	if out, err := w.runner.Run(ctx, req); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %+v, %v, want %v", out, err, context.Canceled)

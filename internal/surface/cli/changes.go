@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,8 +24,9 @@ func (p *Program) changesCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "changes [ID]",
 		Short: "Show kept change sets, or what one of them changes",
-		Long: `Without ID, list the change sets there are. With one, or the beginning of one, list
-what it changes; --diff shows it as a unified diff.`,
+		Long: `Without ID, list the change sets there are; of their changes, those outside the working
+folder are counted behind a +. With an ID, or the beginning of one, list what it changes;
+--diff shows it as a unified diff.`,
 		Args:              takes(0, 1, "airlock changes shows one change set at a time; write airlock changes [ID]"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,6 +87,8 @@ func explainSet(err error) error {
 		return fmt.Errorf("%w; airlock changes --all lists what there is", err)
 	case errors.Is(err, changes.ErrAmbiguous):
 		return fmt.Errorf("%w; give more of its ID", err)
+	case errors.Is(err, changes.ErrState):
+		return fmt.Errorf("%w; airlock changes --all lists the states, and airlock undo takes a commit back", err)
 	case errors.Is(err, changes.ErrBusy):
 		return fmt.Errorf("%w; try again when it has finished", err)
 	}
@@ -131,8 +135,12 @@ func (p *Program) listSets(store *changes.Store, asJSON, all bool) error {
 	}
 	fmt.Fprintf(p.Stdout, "%-16s  %-9s  %-16s  %7s  %s\n", "ID", "STATE", "CREATED", "CHANGES", "COMMAND")
 	for _, h := range shown {
-		fmt.Fprintf(p.Stdout, "%-16s  %-9s  %-16s  %7d  %s\n", h.ID, h.State, h.Created.Local().Format("2006-01-02 15:04"),
-			h.Work, cut(printable(strings.Join(h.Command, " ")), 60))
+		count := strconv.Itoa(h.Work)
+		if h.Outside > 0 {
+			count += "+" + strconv.Itoa(h.Outside)
+		}
+		fmt.Fprintf(p.Stdout, "%-16s  %-9s  %-16s  %7s  %s\n", h.ID, h.State, h.Created.Local().Format("2006-01-02 15:04"),
+			count, cut(printable(strings.Join(h.Command, " ")), 60))
 	}
 	return nil
 }

@@ -28,11 +28,10 @@ const (
 
 // Program is what the subcommands work with.
 type Program struct {
-	Version  string
-	StateDir string // Airlock's own folder
-	Driver   sandbox.Driver
-	Runner   *executor.Runner
-	Store    func() (*changes.Store, error) // opened by the commands that need it
+	Version string
+	Driver  sandbox.Driver
+	Runner  *executor.Runner
+	Store   func() (*changes.Store, error) // opened by the commands that need it
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -55,8 +55,7 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 
 // commitCode is 1 where a person has to decide, and 125 where airlock failed.
 func commitCode(err error) int {
-	var conflict *changes.ConflictError
-	if errors.As(err, &conflict) {
+	if _, ok := errors.AsType[*changes.ConflictError](err); ok {
 		return exitGeneral
 	}
 	for _, theirs := range []error{
@@ -72,6 +71,11 @@ func commitCode(err error) int {
 
 // tellCommit says what a commit did, or after a dry run would do.
 func (p *Program) tellCommit(rep *changes.CommitReport, dry bool) {
+	if len(rep.Committed) == 0 && rep.Remaining == 0 {
+		p.say("there is nothing left to commit in the working folder (airlock changes --all %s lists what is elsewhere)", rep.ID)
+		p.tellLeft(rep)
+		return
+	}
 	text := "committed "
 	if dry {
 		text = "would commit "

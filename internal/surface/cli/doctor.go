@@ -52,8 +52,7 @@ func (p *Program) checkRun(cmd *cobra.Command) sandbox.Finding {
 		return sandbox.Finding{Name: "sandbox", OK: true, Text: fmt.Sprintf("one was started, ran a command and ended, in %d ms", took.Milliseconds())}
 	}
 	f := sandbox.Finding{Name: "sandbox", Text: err.Error()}
-	var u *sandbox.Unavailable
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*sandbox.Unavailable](err); ok {
 		f.Text, f.Mend = u.Reason, u.Mend
 	}
 	return f

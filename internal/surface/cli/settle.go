@@ -30,7 +30,11 @@ func (p *Program) settle(ctx context.Context, store *changes.Store, rep *runRepo
 		if rep.quiet {
 			return nil
 		}
-		p.say("kept as %s (airlock commit %s lets it out, airlock discard %s throws it away)", set.ID, set.ID, set.ID)
+		path := ""
+		if set.Work == 0 {
+			path = " PATH"
+		}
+		p.say("kept as %s (airlock commit %s%s lets it out, airlock discard %s throws it away)", set.ID, set.ID, path, set.ID)
 		return nil
 	}
 }

@@ -120,7 +120,7 @@ func (p *Program) makeTerminal(req *executor.Request, in *os.File, stdinTTY bool
 		signal.Stop(changed)
 		close(quit)
 		<-done
-		term.Restore(int(in.Fd()), old)
+		_ = term.Restore(int(in.Fd()), old) // it may be gone
 	}, nil
 }
 

@@ -88,8 +88,8 @@ func FuzzCapture(f *testing.F) {
 	f.Add([]byte("é"), uint8(1))
 	f.Fuzz(func(t *testing.T, tail []byte, before uint8) {
 		var c cli.Capture
-		c.Write(bytes.Repeat([]byte("x"), agent.MaxOutput-int(before)))
-		c.Write(tail)
+		_, _ = c.Write(bytes.Repeat([]byte("x"), agent.MaxOutput-int(before)))
+		_, _ = c.Write(tail)
 		if got := c.String(); utf8.Valid(tail) && !utf8.ValidString(got) {
 			t.Errorf("text became something else: %q", got[agent.MaxOutput-int(before):])
 		}
