@@ -234,12 +234,15 @@ func (b *box) abandon() error {
 	if b.dir == "" {
 		return nil
 	}
-	if b.spec.Limits != (sandbox.Limits{}) {
-		removeCgroup(cgroupOf(b.spec.ID)) // a keeper that was killed left it
-	}
-	err := removeRun(b.dir)
 	if b.lock != nil {
-		b.lock.Close()
+		defer b.lock.Close()
 	}
-	return err
+	if b.spec.Limits != (sandbox.Limits{}) {
+		// A keeper that was killed left it.
+		if err := removeCgroup(cgroupOf(b.spec.ID)); err != nil {
+			b.driver.log.Warn("left to the next sweep", "error", err)
+			return nil
+		}
+	}
+	return removeRun(b.dir)
 }

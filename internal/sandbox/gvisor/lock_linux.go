@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeLock opens the file and locks it if nobody has it; the lock is held until every
-// descriptor of this opening is closed, so that a child that inherits one holds it too.
-func takeLock(path string) (f *os.File, ok bool, err error) {
-	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// takeLock opens the file, making it where flags have O_CREATE, and locks it if nobody has
+// it; the lock is held until every descriptor of this opening is closed, so that a child
+// that inherits one holds it too.
+func takeLock(path string, flags int) (f *os.File, ok bool, err error) {
+	f, err = os.OpenFile(path, os.O_RDWR|flags, 0o600)
 	if err != nil {
 		return nil, false, err
 	}

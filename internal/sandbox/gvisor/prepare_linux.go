@@ -30,7 +30,7 @@ func (b *box) makeDir() error {
 	}
 	// The lock is held through a description that the keeper shares: the folder is
 	// in use until both are gone.
-	lock, ok, err := takeLock(filepath.Join(young, "lock"))
+	lock, ok, err := takeLock(filepath.Join(young, "lock"), os.O_CREATE)
 	if err == nil && !ok {
 		err = errors.New("lock the sandbox's folder: another has it")
 	}

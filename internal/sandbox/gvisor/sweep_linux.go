@@ -57,13 +57,28 @@ func sweepOne(dir string) (bool, error) {
 		}
 		return true, os.RemoveAll(dir)
 	}
-	lock, ok, err := takeLock(path)
+	lock, ok, err := takeLock(path, 0)
 	if err != nil || !ok {
-		return false, nil // it is in use
+		return false, nil // it is in use, or has just been removed
 	}
 	defer lock.Close()
-	removeCgroup(cgroupOf(filepath.Base(dir)))
+	if !names(path, lock) {
+		return false, nil // removed between opening and locking
+	}
+	if err := removeCgroup(cgroupOf(filepath.Base(dir))); err != nil {
+		return false, err // the folder stays: it is what the next sweep finds the group by
+	}
 	return true, removeRun(dir)
+}
+
+// names reports whether path is still the name of f.
+func names(path string, f *os.File) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, now)
 }
 
 // removeRun removes a sandbox's folder.
@@ -74,21 +89,34 @@ func removeRun(dir string) error {
 	return nil
 }
 
+// cgroupPatience is how long the processes of a control group may take to be gone once
+// they are killed: the system frees their memory first.
+const cgroupPatience = time.Second
+
 // removeCgroup ends what is left in a sandbox's control group and removes it, in every
 // hierarchy there is.
-func removeCgroup(path string) {
+func removeCgroup(path string) error {
 	dirs, _ := filepath.Glob("/sys/fs/cgroup/*" + path)
 	dirs = append(dirs, "/sys/fs/cgroup"+path)
+	deadline := time.Now().Add(cgroupPatience)
+	var errs []error
 	for _, dir := range dirs {
-		for range 20 {
-			err := unix.Rmdir(dir)
-			if err == nil || err == unix.ENOENT || err == unix.EROFS || err == unix.EACCES {
-				break
-			}
+		err := unix.Rmdir(dir)
+		for err != nil && !noCgroup(err) && time.Now().Before(deadline) {
 			killCgroup(dir)
 			time.Sleep(5 * time.Millisecond)
+			err = unix.Rmdir(dir)
+		}
+		if err != nil && !noCgroup(err) {
+			errs = append(errs, fmt.Errorf("remove the control group %s: %w", dir, err))
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// noCgroup reports whether there is nothing to remove, or nothing that could have been made.
+func noCgroup(err error) bool {
+	return err == unix.ENOENT || err == unix.EROFS || err == unix.EACCES
 }
 
 func killCgroup(dir string) {

@@ -2,6 +2,8 @@ package gvisor_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -41,5 +43,44 @@ func TestSweepLeavesWhatStarts(t *testing.T) {
 	sweeping.Wait()
 	if left := leftovers(t, state); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
+	}
+}
+
+// TestSweepKeepsWhatItCannotFinish: the folder is the one thing that says that a control
+// group is ours, so it outlives the group.
+func TestSweepKeepsWhatItCannotFinish(t *testing.T) {
+	id := sandbox.NewID()
+	group := "/sys/fs/cgroup/airlock-" + id
+	if _, err := os.Stat("/sys/fs/cgroup/memory/cgroup.procs"); err == nil {
+		group = "/sys/fs/cgroup/memory/airlock-" + id
+	}
+	busy := filepath.Join(group, "busy") // a group with another in it cannot be removed
+	if err := os.MkdirAll(busy, 0o755); err != nil {
+		t.Skip("no control group can be made here")
+	}
+	defer os.Remove(group)
+	defer os.Remove(busy)
+	state := t.TempDir()
+	run := filepath.Join(state, "run", id)
+	if err := os.MkdirAll(run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(run, "lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, state)
+	if removed, err := d.Sweep(t.Context()); err == nil || len(removed) > 0 {
+		t.Errorf("Sweep of a group that cannot be removed = %q, %v, want an error", removed, err)
+	}
+	if err := os.Remove(busy); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := d.Sweep(t.Context()); err != nil || len(removed) != 1 {
+		t.Errorf("Sweep of a group that can be removed = %q, %v", removed, err)
+	}
+	for _, path := range []string{group, run} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s was left behind", path)
+		}
 	}
 }
