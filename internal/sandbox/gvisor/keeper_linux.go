@@ -245,6 +245,9 @@ func (k *keeper) upper(file *os.File) error {
 			return fmt.Errorf("freeze: %w", err)
 		}
 	}
+	if k.plan.Cgroup != "" {
+		liftMemory(k.plan.Cgroup)
+	}
 	return k.c.TarRootfsUpperLayer(file)
 }
 
@@ -294,7 +297,7 @@ func (k *keeper) passedMemory() bool {
 	return err == nil && int64(u.Total) > k.plan.Memory
 }
 
-// destroy ends the sandbox and removes its control group and the engine's state.
+// destroy ends the sandbox and removes the engine's state.
 func (k *keeper) destroy() {
 	if k.c == nil {
 		return
@@ -307,14 +310,21 @@ func (k *keeper) destroy() {
 	if err := k.c.Destroy(); err != nil {
 		fmt.Fprintln(k.log, "destroy:", err)
 	}
-	if k.plan.Cgroup != "" {
-		removeCgroup(k.plan.Cgroup)
-	}
 }
 
-// leave removes the sandbox's folder: its driver may be gone.
+// leave removes the sandbox's control group and folder: its driver may be gone. The folder
+// stays where the group does, for a sweep to find it by.
 func (k *keeper) leave() {
-	if k.plan != nil && sandbox.ValidID(filepath.Base(k.plan.Dir)) {
+	if k.plan == nil || !sandbox.ValidID(filepath.Base(k.plan.Dir)) {
+		return
+	}
+	var err error
+	if k.plan.Cgroup != "" {
+		if err = removeCgroup(k.plan.Cgroup); err != nil {
+			fmt.Fprintln(k.log, err)
+		}
+	}
+	if err == nil {
 		_ = os.RemoveAll(k.plan.Dir) // nobody is left to tell; a sweep clears it
 	}
 }
