@@ -16,6 +16,7 @@ const (
 	defaultMaxCommands = 64
 	maxInFlight        = 256              // requests of one connection at the same time
 	chunkSize          = 32 << 10         // bytes read from a command's output at a time
+	frameMemory        = 256 << 20        // bytes of large requests, over all connections
 	answerBudget       = 256 << 20        // bytes of file content and folders on their way out, over all connections
 	turnWait           = 30 * time.Second // for a part of the budget
 	slotWait           = time.Second      // for another command to end
@@ -32,6 +33,7 @@ type Agent struct {
 
 	reaper  *reaper
 	slots   chan struct{} // one for each command that runs
+	frames  *rpc.Memory   // memory of large requests
 	budget  *budget       // memory of answers that carry files and folders
 	chunks  sync.Pool     // of *[chunkSize]byte
 	left    *leftovers    // output pipes that outlived their command
@@ -70,6 +72,7 @@ func New(opts *Options) (*Agent, error) {
 		log:      log,
 		reaper:   newReaper(o.ReapOrphans),
 		slots:    make(chan struct{}, o.MaxCommands),
+		frames:   rpc.NewMemory(max(frameMemory, 2*o.MaxFrame)),
 		budget:   newBudget(answerBudget),
 		left:     newLeftovers(),
 		cgroups:  newCgroups(log),
@@ -108,6 +111,7 @@ func (a *Agent) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 	}()
 	return rpc.Serve(ctx, conn, newSession(a), &rpc.ServerOptions{
 		MaxFrame:    a.maxFrame,
+		Memory:      a.frames,
 		MaxInFlight: maxInFlight,
 		Inline:      inline,
 		Control:     control,

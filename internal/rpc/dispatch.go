@@ -25,9 +25,10 @@ type lane struct {
 }
 
 // dispatch has a request performed: at once if it is inline, else by a goroutine, else
-// when one is free.
-func (s *server) dispatch(ctx context.Context, req *Request, size int64) error {
+// when one is free. held is what the request holds of the shared memory.
+func (s *server) dispatch(ctx context.Context, req *Request, size, held int64) error {
 	if s.opts.Inline(req.Method) {
+		defer s.opts.Memory.give(held)
 		return s.perform(ctx, req, batch)
 	}
 	l := &s.lanes[0]
@@ -38,6 +39,7 @@ func (s *server) dispatch(ctx context.Context, req *Request, size int64) error {
 		size = 0
 	}
 	if !s.admit(ctx, l, size) {
+		s.opts.Memory.give(held)
 		return s.fail(ctx, &req.ID, Errorf(CodeBusy, "too many requests in flight"), batch)
 	}
 	reqCtx, cancel := context.WithCancel(ctx)
@@ -54,6 +56,7 @@ func (s *server) dispatch(ctx context.Context, req *Request, size int64) error {
 	s.bytes += size
 	run := func() {
 		job()
+		s.opts.Memory.give(held)
 		s.mu.Lock()
 		s.bytes -= size
 		s.mu.Unlock()

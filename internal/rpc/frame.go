@@ -29,6 +29,27 @@ type reader struct {
 	buf        []byte
 	start, end int // buf[start:end] has been read from src and not been handed out
 	seen       int // bytes from start on that are known to hold no newline
+
+	mem  *Memory // what large frames share; nil: no limit
+	held int64   // of it, for the frame being read
+}
+
+// hold counts a buffer of size bytes, of which all but the first small ones are shared
+// memory, against mem.
+func (r *reader) hold(before, size, small int64) error {
+	n := max(size-small, 0) - max(before-small, 0)
+	if !r.mem.take(n) {
+		return errNoMemory
+	}
+	r.held += max(n, 0)
+	return nil
+}
+
+// release hands the count of the frame that was read to whoever keeps its bytes.
+func (r *reader) release() int64 {
+	n := r.held
+	r.held = 0
+	return n
 }
 
 func newReader(src io.Reader, limit int64) *reader {
@@ -106,7 +127,11 @@ func (r *reader) more() error {
 	if r.end == len(r.buf) {
 		// The limit's line, its "\r\n" at most, and nothing above.
 		size := min(int64(max(readBuffer, 2*len(r.buf))), r.max+2)
-		grown := make([]byte, max(size, int64(r.end)+1))
+		size = max(size, int64(r.end)+1)
+		if err := r.hold(int64(len(r.buf)), size, readKeep); err != nil {
+			return err
+		}
+		grown := make([]byte, size)
 		copy(grown, r.buf[:r.end])
 		r.buf = grown
 	}
@@ -147,7 +172,11 @@ func newPayload(want int64, dst []byte) payload {
 func (r *reader) fill(p *payload) error {
 	for int64(len(p.buf)) < p.want {
 		if len(p.buf) == cap(p.buf) {
-			grown := make([]byte, len(p.buf), min(p.want, 2*int64(cap(p.buf))))
+			size := min(p.want, 2*int64(cap(p.buf)))
+			if err := r.hold(int64(cap(p.buf)), size, payloadFirst); err != nil {
+				return err
+			}
+			grown := make([]byte, len(p.buf), size)
 			copy(grown, p.buf)
 			p.buf = grown
 		}

@@ -25,6 +25,11 @@ type ServerOptions struct {
 	// All requests of a connection together may hold twice as much.
 	MaxFrame int64
 
+	// Memory is shared by connections, to bound what their large frames hold together; a
+	// connection whose frame finds none left gets CodeBusy and is closed. nil is no bound
+	// but MaxFrame's.
+	Memory *Memory
+
 	// MaxInFlight is how many requests of one connection run at a time; 0 is 256. Four
 	// times as many wait behind them; beyond that a request is answered with CodeBusy.
 	MaxInFlight int
@@ -102,7 +107,9 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, h Handler, opts *Server
 	}
 	reqCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	s.r.mem = o.Memory
 	err := s.loop(reqCtx)
+	o.Memory.give(s.r.release())
 	var fatal *Error
 	switch {
 	case errors.Is(err, io.EOF):
@@ -170,6 +177,9 @@ func (s *server) loop(ctx context.Context) error {
 		if errors.Is(err, errTooLong) {
 			return s.fatal(ctx, nil, Errorf(CodeInvalidRequest, "%v", err))
 		}
+		if errors.Is(err, errNoMemory) {
+			return s.fatal(ctx, nil, Errorf(CodeBusy, "%v", err))
+		}
 		if err != nil {
 			return err
 		}
@@ -206,10 +216,12 @@ func (s *server) fatal(ctx context.Context, id *uint64, cause *Error) error {
 // frame does what one line asks. An error ends the connection.
 func (s *server) frame(ctx context.Context, line []byte) error {
 	if len(bytes.TrimLeft(line, " \t\r")) == 0 {
+		s.opts.Memory.give(s.r.release())
 		return nil // an empty line asks nothing
 	}
 	var e envelope
 	if err := scanEnvelope(line, &e); err != nil {
+		s.opts.Memory.give(s.r.release())
 		cause := Errorf(CodeParse, "parse error: %v", err)
 		if s.raw.Load() {
 			// The line may have announced a payload, whose bytes must not be taken for requests.
@@ -226,12 +238,18 @@ func (s *server) frame(ctx context.Context, line []byte) error {
 			return s.fatal(ctx, e.echo(), Errorf(CodeInvalidRequest, "raw payload of %d bytes exceeds the limit of %d", e.raw, s.opts.MaxFrame))
 		}
 		p := newPayload(int64(e.raw), nil)
-		if err := s.r.fill(&p); err != nil {
+		err := s.r.fill(&p)
+		if errors.Is(err, errNoMemory) {
+			return s.fatal(ctx, e.echo(), Errorf(CodeBusy, "%v", err))
+		}
+		if err != nil {
 			return err
 		}
 		req.Raw = p.buf
 	}
+	held := s.r.release()
 	if cause := s.check(&e); cause != nil {
+		s.opts.Memory.give(held)
 		return s.fail(ctx, e.echo(), cause, batch)
 	}
 	req.Method = string(e.method)
@@ -241,7 +259,7 @@ func (s *server) frame(ctx context.Context, line []byte) error {
 	} else {
 		req.Params = bytes.Clone(e.params)
 	}
-	return s.dispatch(ctx, req, int64(len(line)+len(req.Raw)))
+	return s.dispatch(ctx, req, int64(len(line)+len(req.Raw)), held)
 }
 
 // echo is the id to answer with; nil where none could be read.
