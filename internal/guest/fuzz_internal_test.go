@@ -96,8 +96,9 @@ func FuzzStat(f *testing.F) {
 	f.Add("1 (a) S 0 1 1 0")
 	f.Add("1 (a ) S 2) R 3 4 5 6")
 	f.Add("x")
+	f.Add("1 (a) \x00 0 0 0")
 	f.Fuzz(func(t *testing.T, line string) {
-		if stat, ok := parseStat(line); ok && stat.state == 0 {
+		if stat, ok := parseStat(line); ok && !letter(stat.state) {
 			t.Fatalf("parseStat(%q) = %+v", line, stat)
 		}
 		_ = ownGroup(line, strings.Contains(line, "1"))
