@@ -1,5 +1,5 @@
 // Command airlock-bench measures Airlock beside its engine, in one run, and prints a
-// table of medians and ratios. `make bench` runs it; -write puts the table into
+// table of medians and ratios. `make bench` runs it with -write, which puts the table into
 // docs/benchmarks.md. What counts is the ratio: machines differ, and a loaded machine
 // slows both sides.
 package main
@@ -69,7 +69,7 @@ type bed struct {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("airlock-bench", flag.ContinueOnError)
 	only := flags.String("only", "", "comma-separated figures to measure: ping, run, exec, copy, agent, start")
-	write := flags.Bool("write", false, "write the table to docs/benchmarks.md")
+	write := flags.Bool("write", false, "write the table to docs/benchmarks.md, if it is whole: without -only")
 	rounds := flags.Int("rounds", 15, "runs of each side of a comparison")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	text := table(figures)
 	fmt.Fprint(out, text)
-	if *write {
+	if *write && *only == "" {
 		return os.WriteFile(filepath.Join("docs", "benchmarks.md"), []byte(page(text)), 0o644)
 	}
 	return nil
