@@ -106,7 +106,7 @@ type ExecOptions struct {
 	Env       map[string]string `json:"env,omitempty"`        // added to, or replacing, the agent's environment
 	ClearEnv  bool              `json:"clear_env,omitempty"`  // start from an empty environment
 	Stdin     string            `json:"stdin,omitempty"`      // given whole; default: empty (/dev/null)
-	User      string            `json:"user,omitempty"`       // name, uid, or uid:gid; default: the agent's own
+	User      string            `json:"user,omitempty"`       // name, uid, or uid:gid; default: the one the agent was set up with, usually its own
 	Groups    []uint32          `json:"groups,omitempty"`     // supplementary groups; default: those of User
 	TimeoutMS int64             `json:"timeout_ms,omitempty"` // the whole process group is ended; 0: none
 	Stream    bool              `json:"stream,omitempty"`     // output comes as notifications, not in the result

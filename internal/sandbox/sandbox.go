@@ -28,7 +28,7 @@ type Spec struct {
 	Hide     []string // absolute paths that the sandbox sees as absent; they need not exist
 	ReadOnly []string // absolute, existing paths that cannot be changed
 	Limits   Limits
-	Hostname string // default "airlock"
+	Hostname string // default: the host's own
 }
 
 // A Sandbox is one machine. It is safe for concurrent use.
