@@ -45,7 +45,8 @@ func TestHiddenResolvesLinks(t *testing.T) {
 		{"a home behind a link is hidden where it really is, and a link with what it leads to", hostview.Rules{}, secrets},
 		{
 			"state that does not exist yet is hidden where it will be",
-			hostview.Rules{State: []string{base + "/way/state/new/airlock"}}, append(slices.Clone(secrets), "state/new/airlock"),
+			hostview.Rules{State: []string{base + "/way/state/new/airlock"}},
+			append(slices.Clone(secrets), "state/new/airlock"),
 		},
 		{
 			"state that cannot be shown cannot be shown by its real name",
@@ -56,7 +57,8 @@ func TestHiddenResolvesLinks(t *testing.T) {
 		{"a secret is shown by its real name", hostview.Rules{Show: []string{real + "/.ssh", base + "/vault/gnupg"}}, []string{"real/.aws"}},
 		{
 			"a file is shown through the link to its folder",
-			hostview.Rules{Show: []string{home + "/.gnupg/conf"}}, []string{"real/.aws", "real/.ssh", "vault/gnupg/ring"},
+			hostview.Rules{Show: []string{home + "/.gnupg/conf"}},
+			[]string{"real/.aws", "real/.ssh", "vault/gnupg/ring"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,7 +77,7 @@ func TestHiddenResolvesLinks(t *testing.T) {
 
 // A link that anybody could put there must not choose what is hidden from everybody.
 func TestHiddenIgnoresPlantedLinks(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "ssh-airlock-test-")
+	dir, err := os.MkdirTemp("/tmp", "ssh-airlock-test-") //nolint:usetesting // what is hidden is a name right in /tmp
 	if err != nil {
 		t.Skip(err)
 	}

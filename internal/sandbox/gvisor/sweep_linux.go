@@ -116,7 +116,7 @@ func removeCgroup(path string) error {
 
 // noCgroup reports whether there is nothing to remove, or nothing that could have been made.
 func noCgroup(err error) bool {
-	return err == unix.ENOENT || err == unix.EROFS || err == unix.EACCES
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES)
 }
 
 func killCgroup(dir string) {
