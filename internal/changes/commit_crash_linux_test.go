@@ -175,7 +175,7 @@ func strideOfKills(usual bool) int {
 	case usual:
 		return 1
 	}
-	return 5
+	return 7
 }
 
 func killOnce(t *testing.T, what string, k int, elsewhere, plain bool, after func(w *world)) (killed bool) {
