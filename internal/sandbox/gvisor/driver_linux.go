@@ -23,6 +23,10 @@ type Options struct {
 	Env []string
 	// EngineLog is an existing folder for the engine's own debug logs. Empty: none.
 	EngineLog string
+	// UpperMemory bounds the memory of the host that reading out a sandbox's changes may
+	// take, and so the largest file in them; 0 is 8 GiB. It is never more than half of
+	// what the machine has to spare.
+	UpperMemory int64
 	// Logger; nil discards.
 	Logger *slog.Logger
 }

@@ -18,7 +18,10 @@ type Options struct {
 	Agent     string
 	Env       []string
 	EngineLog string
-	Logger    *slog.Logger
+
+	UpperMemory int64
+
+	Logger *slog.Logger
 }
 
 // Driver refuses: gVisor runs on Linux.

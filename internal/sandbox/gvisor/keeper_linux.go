@@ -58,6 +58,7 @@ type keeper struct {
 	pid  int                  // of the monitor
 
 	outOfMemory atomic.Bool
+	tooLarge    atomic.Int64 // the memory that reading out passed; 0: it did not
 	destroying  atomic.Bool
 }
 
@@ -238,19 +239,6 @@ func engineConfig(p *plan) (*config.Config, error) {
 	return config.NewFromFlags(set)
 }
 
-// upper freezes the sandbox and writes its upper layer.
-func (k *keeper) upper(file *os.File) error {
-	if k.c.Status != container.Paused {
-		if err := k.c.Pause(); err != nil {
-			return fmt.Errorf("freeze: %w", err)
-		}
-	}
-	if k.plan.Cgroup != "" {
-		liftMemory(k.plan.Cgroup)
-	}
-	return k.c.TarRootfsUpperLayer(file)
-}
-
 // watchInterval is how often memory is looked at.
 const watchInterval = 50 * time.Millisecond
 
@@ -267,7 +255,7 @@ func (k *keeper) watch() {
 		return
 	}
 	oom := k.outOfMemory.Load() || k.plan.Cgroup != "" && oomKills(k.plan.Cgroup) > 0
-	k.send(reply{Ended: &ending{OutOfMemory: oom}})
+	k.send(reply{Ended: &ending{OutOfMemory: oom, Reason: k.tooLargeReason()}})
 	k.conn.CloseRead() // serve returns, and the keeper ends
 }
 

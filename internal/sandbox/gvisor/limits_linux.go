@@ -93,20 +93,6 @@ func oomKills(path string) int64 {
 	return 0
 }
 
-// liftMemory takes the memory limit off the group, for the engine to read the upper layer
-// of a frozen sandbox: the pages of a large file that the disk has not taken yet count
-// against the limit, and would end the sandbox with its work done.
-func liftMemory(path string) {
-	for file, none := range map[string]string{
-		filepath.Join("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"): "-1",
-		filepath.Join("/sys/fs/cgroup", path, "memory.max"):                   "max",
-		filepath.Join("/sys/fs/cgroup/unified", path, "memory.max"):           "max",
-	} {
-		// Where it stays, the limit holds, as it did before.
-		_ = os.WriteFile(file, []byte(none), 0)
-	}
-}
-
 // pinCPUs gives the calling process, and what it starts, as many processors as the
 // limit rounded up, and says what that means.
 func pinCPUs(cpus float64) (string, error) {

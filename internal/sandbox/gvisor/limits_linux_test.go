@@ -1,11 +1,15 @@
 package gvisor_test
 
 import (
+	"context"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/gvisor"
 )
 
 // TestFilesLargerThanMemory: what a command wrote is read out, however little memory it had.
@@ -31,6 +35,35 @@ func TestFilesLargerThanMemory(t *testing.T) {
 	}
 	if got < size {
 		t.Errorf("the upper layer has %d bytes, want more than %d", got, size)
+	}
+}
+
+// TestHolesTakeNoMemory: reading out a file takes as much memory as it is long, and a guest
+// can make one of any length with one call.
+func TestHolesTakeNoMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a sandbox")
+	}
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := gvisor.New(&gvisor.Options{
+		StateDir: t.TempDir(), Engine: func(context.Context) (string, error) { return filepath.Join(dir, "airlock"), nil },
+		UpperMemory: 64 << 20,
+	})
+	work := t.TempDir()
+	sb, err := d.Start(t.Context(), &sandbox.Spec{WorkDir: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sb.Close()
+	if res, err := sb.Client().Exec(t.Context(), "truncate -s 1500M "+work+"/holes"); err != nil || res.ExitCode != 0 {
+		t.Fatalf("make a file of holes: %+v, %v", res, err)
+	}
+	var got counter
+	if err := sb.Upper(t.Context(), &got); err == nil || !strings.Contains(err.Error(), "too large to be read out") {
+		t.Errorf("Upper: %v, want an error that says what is too large", err)
 	}
 }
 

@@ -56,6 +56,7 @@ func (b *box) prepare() (*plan, error) {
 	p := &plan{
 		ID: b.spec.ID, Dir: b.dir, EngineLog: b.driver.opts.EngineLog, Filestore: filestore(b.dir),
 		CPUs: b.spec.Limits.CPUs, Memory: b.spec.Limits.Memory, Agent: b.driver.opts.Agent,
+		UpperMemory: b.driver.opts.UpperMemory,
 	}
 	var err error
 	if p.Hidden, err = writeHidden(filepath.Join(b.dir, "hidden.tar"), b.spec.Hide); err != nil {

@@ -2,6 +2,7 @@ package gvisor
 
 import (
 	"errors"
+	"fmt"
 
 	"airlock/internal/sandbox"
 )
@@ -31,7 +32,9 @@ type plan struct {
 	CPUs      float64 `json:"cpus"`
 	Memory    int64   `json:"memory"`
 	Agent     string  `json:"agent"`
-	Hidden    bool    `json:"hidden"` // the upper layer starts from Dir/hidden.tar
+	// UpperMemory bounds what reading out takes; 0 is the default.
+	UpperMemory int64 `json:"upper_memory"`
+	Hidden      bool  `json:"hidden"` // the upper layer starts from Dir/hidden.tar
 }
 
 type reply struct {
@@ -54,12 +57,16 @@ func (r reply) err() error {
 
 // ending says how a sandbox ended by itself.
 type ending struct {
-	OutOfMemory bool `json:"out_of_memory"`
+	OutOfMemory bool   `json:"out_of_memory"`
+	Reason      string `json:"reason,omitempty"` // where the keeper ended it
 }
 
 func (e *ending) err() error {
 	if e.OutOfMemory {
 		return sandbox.ErrOutOfMemory
+	}
+	if e.Reason != "" {
+		return fmt.Errorf("%w: %s", sandbox.ErrEnded, e.Reason)
 	}
 	return sandbox.ErrEnded
 }
