@@ -2,6 +2,6 @@
 
 package changes_test
 
-// underRace: every child that a crash test starts is a process with the race detector,
-// which takes many times as long.
+// underRace: a process takes many times as long to start, and two that race for the same
+// folder many times as long to get anywhere.
 const underRace = true
