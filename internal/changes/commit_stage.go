@@ -158,7 +158,12 @@ func (x *executor) stageFile(o *op, at Path, src *os.File) error {
 	if o.Before != nil && o.Before.Type == File {
 		x.host.carry(o.Path, f)
 	}
-	if err := x.meta(o, at, o.After); err != nil {
+	// By the descriptor: where somebody else may rename in the folder, the name can be another
+	// file's by now, which must not get an owner and a set-uid bit that are not its own.
+	x.step("finish " + string(o.Path))
+	g, err := setFileMeta(f, at, o.After)
+	x.shortfalls(o, o.After, g)
+	if err != nil {
 		return err
 	}
 	if x.few() {
@@ -173,13 +178,17 @@ func (x *executor) stageFile(o *op, at Path, src *os.File) error {
 // meta is setMeta with its shortfalls reported.
 func (x *executor) meta(o *op, at Path, want *Node) error {
 	g, err := x.host.setMeta(at, want)
+	x.shortfalls(o, want, g)
+	return err
+}
+
+func (x *executor) shortfalls(o *op, want *Node, g given) {
 	if g.owner {
 		x.note(o.Path, NoteOwner, fmt.Sprintf("it cannot be given to user %d, group %d by this user", want.UID, want.GID))
 	}
 	if g.suid {
 		x.note(o.Path, NoteSetIDLost, fmt.Sprintf("mode %04o without the owner it was meant for", want.Mode))
 	}
-	return err
 }
 
 // stageMoved takes an object that an earlier entry displaced out of its backup folder,

@@ -33,6 +33,7 @@ func (*hostFS) carry(Path, *os.File)                           {}
 func (*hostFS) mount(Path) (uint64, error)                     { return 0, errHost }
 func (*hostFS) syncDir(Path, bool) error                       { return errHost }
 func (*hostFS) setMeta(Path, *Node) (given, error)             { return given{}, errHost }
+func setFileMeta(*os.File, Path, *Node) (given, error)         { return given{}, errHost }
 func link(place, place) error                                  { return errHost }
 func renameNew(place, place) error                             { return errHost }
 func dataRuns(*os.File, int64, func(int64, int64) error) error { return errHost }

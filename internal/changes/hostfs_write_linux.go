@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -123,12 +124,23 @@ func noSuchFlag(err error) bool {
 
 // setMeta gives what is at p the owner, mode, user attributes and modification time of want.
 func (h *hostFS) setMeta(p Path, want *Node) (given, error) {
-	var g given
 	fd, err := h.handle(p)
 	if err != nil {
-		return g, err
+		return given{}, err
 	}
 	defer unix.Close(fd)
+	return setMetaOf(fd, p, want)
+}
+
+// setFileMeta is setMeta for an open file, whatever has become of its name.
+func setFileMeta(f *os.File, p Path, want *Node) (given, error) {
+	g, err := setMetaOf(int(f.Fd()), p, want)
+	runtime.KeepAlive(f)
+	return g, err
+}
+
+func setMetaOf(fd int, p Path, want *Node) (given, error) {
+	var g given
 	now, err := nodeOf(fd)
 	if err == nil && now.Type != want.Type {
 		err = fmt.Errorf("it is a %s now, not a %s", now.Type, want.Type)
