@@ -249,11 +249,7 @@ func TestKillTheRecoveryToo(t *testing.T) {
 // on another file system.
 func fastWorld(t *testing.T, elsewhere bool) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "airlock-test-") //nolint:usetesting // T.TempDir cannot be put in memory
-	if err != nil {
-		dir = t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := inMemory(t)
 	if !elsewhere {
 		return newWorldIn(t, dir, "", everything, everythingChanged)
 	}
@@ -265,4 +261,15 @@ func fastWorld(t *testing.T, elsewhere bool) *world {
 	w := newWorldIn(t, dir, sets, everything, everythingChanged)
 	w.loose = true
 	return w
+}
+
+// inMemory is T.TempDir in memory, where that can be.
+func inMemory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "airlock-test-") //nolint:usetesting // T.TempDir cannot be put in memory
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

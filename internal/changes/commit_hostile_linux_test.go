@@ -124,16 +124,16 @@ func TestRaceOfLookingThroughASwappedFolder(t *testing.T) {
 }
 
 func TestRaceOfCommittingIntoASwappedFolder(t *testing.T) {
-	w := newWorld(t, small, smallChanged)
+	w := newWorldIn(t, inMemory(t), "", small, smallChanged)
 	victim := filepath.Join(w.dir, "victim")
 	w.must(os.Mkdir(victim, 0o755))
 	w.write(victim, "one", "the victim's")
 	w.must(os.Symlink(victim, filepath.Join(w.dir, "trap")))
 	was := snapshot(t, victim, true)
 	done, refused := 0, 0
-	rounds := 150
+	rounds := 90 // each of the steps at which the attack begins comes twice
 	if underRace {
-		rounds = 50 // each step at which the attack begins still comes
+		rounds = 45
 	}
 	for i := range rounds {
 		// The attack begins at another step each time, so that it is not always seen at once.
