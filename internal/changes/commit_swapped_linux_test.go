@@ -32,7 +32,7 @@ func TestASwappedTemporaryFileGetsNoRights(t *testing.T) {
 			}
 		}
 	}, false)
-	_, err = w.store.Commit(t.Context(), testID, o)
+	_, committed := w.store.Commit(t.Context(), testID, o)
 	if !swapped {
 		t.Fatal("the temporary file was not found")
 	}
@@ -41,7 +41,7 @@ func TestASwappedTemporaryFileGetsNoRights(t *testing.T) {
 		if err == nil && os.SameFile(before, now) {
 			found = true
 			if now.Mode() != before.Mode() {
-				t.Errorf("%s has mode %v now, not %v (Commit: %v)", path, now.Mode(), before.Mode(), err)
+				t.Errorf("%s has mode %v now, not %v (Commit: %v)", path, now.Mode(), before.Mode(), committed)
 			}
 		}
 		return nil
