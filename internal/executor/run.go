@@ -76,7 +76,8 @@ func (r *Runner) Run(ctx context.Context, req *Request) (*Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the working folder: %w", err)
 	}
-	hidden, err := hostview.Hidden(&hostview.Rules{Homes: r.Homes, State: r.State, WorkDir: work, Hide: req.Hide, Show: req.Show})
+	rules := &hostview.Rules{Homes: r.Homes, State: r.State, WorkDir: work, Hide: req.Hide, Show: req.Show}
+	hidden, err := hostview.Hidden(rules)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,11 @@ func (r *Runner) Run(ctx context.Context, req *Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.use(ctx, sb, req, work, hidden)
+	guarded, err := hostview.Guarded(rules)
+	if err != nil {
+		return nil, errors.Join(err, sb.Close())
+	}
+	out, err := r.use(ctx, sb, req, work, append(guarded, hidden...))
 	if closeErr := sb.Close(); err == nil && closeErr != nil {
 		err = fmt.Errorf("end the sandbox: %w", closeErr)
 	}

@@ -57,11 +57,11 @@ type Rules struct {
 // hidden folder is spared by hiding the folder's other content. A working folder that
 // would be hidden is an error.
 func Hidden(r *Rules) ([]string, error) {
-	hide, err := cleaned("hide", r.Hide)
+	hide, err := cleaned("hide", r.Hide, nil)
 	if err != nil {
 		return nil, err
 	}
-	show, err := cleaned("show", r.Show)
+	show, err := cleaned("show", r.Show, r.secretPlaces())
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +186,20 @@ func spare(p string, show, state []string) ([]string, error) {
 	return out, nil
 }
 
-// cleaned makes paths absolute and tells of those that cannot be meant.
-func cleaned(what string, paths []string) ([]string, error) {
+// secretPlaces are the paths of the list below the homes.
+func (r *Rules) secretPlaces() []string {
+	var out []string
+	for _, home := range append(slices.Clone(r.Homes), places(r.Homes)...) {
+		for _, rel := range homeSecrets {
+			out = append(out, filepath.Join(home, rel))
+		}
+	}
+	return out
+}
+
+// cleaned makes paths absolute and tells of those that cannot be meant: that do not exist,
+// but for those in may.
+func cleaned(what string, paths, may []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
 		if p == "" {
@@ -200,7 +212,7 @@ func cleaned(what string, paths []string) ([]string, error) {
 		if abs == "/" {
 			return nil, fmt.Errorf("--%s /: the root folder itself cannot be meant", what)
 		}
-		if _, err := os.Lstat(abs); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(abs); errors.Is(err, fs.ErrNotExist) && !slices.Contains(may, abs) {
 			return nil, fmt.Errorf("--%s %s: there is no such path", what, p)
 		}
 		out = append(out, abs)
@@ -223,4 +235,23 @@ func covering(p string, dirs []string) string {
 		}
 	}
 	return ""
+}
+
+// Guarded lists the places where secrets of the person would be, whether or not there are
+// any yet: what a sandbox makes there, such as keys that let somebody in, is never let out.
+// Show spares what it names and the folders above that.
+func Guarded(r *Rules) ([]string, error) {
+	show, err := cleaned("show", r.Show, r.secretPlaces())
+	if err != nil {
+		return nil, err
+	}
+	show = places(show)
+	var out []string
+	for _, p := range places(r.secretPlaces()) {
+		if !coveredBy(p, show) && !holdsShown(p, show) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }

@@ -102,3 +102,19 @@ func TestHiddenOfTheSystem(t *testing.T) {
 		}
 	}
 }
+
+func TestGuardedAreSecretsThatDoNotExistYet(t *testing.T) {
+	h := home(t)
+	got, err := hostview.Guarded(&hostview.Rules{Homes: []string{h}, Show: []string{h + "/.aws", h + "/.ssh/config"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		h + "/.gnupg": true, h + "/.netrc": true, h + "/.pgpass": true,
+		h + "/.aws": false, h + "/.ssh": false, h + "/src": false,
+	} {
+		if slices.Contains(got, path) != want {
+			t.Errorf("%s is guarded: %t, want %t", path, !want, want)
+		}
+	}
+}
