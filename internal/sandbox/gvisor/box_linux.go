@@ -31,6 +31,7 @@ type box struct {
 
 	calls   sync.Mutex // one request to the keeper at a time
 	replies chan reply
+	heard   chan struct{} // closed when nothing more is read of the keeper
 
 	done    chan struct{} // closed when the keeper has ended
 	mu      sync.Mutex
@@ -42,18 +43,28 @@ type box struct {
 	closeErr  error
 }
 
+// lastWords is how long a keeper that has ended is listened to, should somebody else hold
+// its end of the connection.
+const lastWords = time.Second
+
 // watch waits for the keeper's end.
 func (b *box) watch() {
 	err := b.cmd.Wait()
 	b.mu.Lock()
 	b.waitErr = err
 	b.mu.Unlock()
-	b.control.SetReadDeadline(time.Now().Add(time.Second)) // what it said last is still read
+	// What it said last, which is how the sandbox ended, is read before anybody asks.
+	b.control.SetReadDeadline(time.Now().Add(lastWords))
+	select {
+	case <-b.heard:
+	case <-time.After(2 * lastWords):
+	}
 	close(b.done)
 }
 
 // listen reads what the keeper says: replies, and how the sandbox ended.
 func (b *box) listen() {
+	defer close(b.heard)
 	defer close(b.replies)
 	buf := make([]byte, 256<<10)
 	for {

@@ -60,7 +60,7 @@ func (d *Driver) Start(ctx context.Context, spec *sandbox.Spec) (sandbox.Sandbox
 	if err != nil {
 		return nil, err
 	}
-	sb := &box{driver: d, spec: *spec, done: make(chan struct{}), replies: make(chan reply, 1)}
+	sb := &box{driver: d, spec: *spec, done: make(chan struct{}), replies: make(chan reply, 1), heard: make(chan struct{})}
 	if sb.spec.ID == "" {
 		sb.spec.ID = sandbox.NewID()
 	}
