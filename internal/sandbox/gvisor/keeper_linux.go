@@ -41,7 +41,7 @@ func Keep() {
 		os.Exit(1)
 	}
 	file.Close()
-	k := &keeper{conn: conn.(*net.UnixConn), log: os.Stderr}
+	k := &keeper{conn: conn.(*net.UnixConn), log: os.Stderr, pidfd: -1}
 	code := k.serve()
 	k.destroy()
 	k.leave()
@@ -49,13 +49,14 @@ func Keep() {
 }
 
 type keeper struct {
-	conn *net.UnixConn
-	log  *os.File // what goes wrong, for the driver to read
-	plan *plan
-	conf *config.Config
-	c    *container.Container // used by the serving goroutine
-	sb   *gsandbox.Sandbox    // safe for concurrent use
-	pid  int                  // of the monitor
+	conn  *net.UnixConn
+	log   *os.File // what goes wrong, for the driver to read
+	plan  *plan
+	conf  *config.Config
+	c     *container.Container // used by the serving goroutine
+	sb    *gsandbox.Sandbox    // safe for concurrent use
+	pid   int                  // of the monitor
+	pidfd int                  // of the monitor; -1 where the kernel has none
 
 	outOfMemory atomic.Bool
 	tooLarge    atomic.Int64 // the memory that reading out passed; 0: it did not
@@ -164,6 +165,9 @@ func (k *keeper) start() (notes []string, err error) {
 		return nil, fmt.Errorf("create: %w", err)
 	}
 	k.sb, k.pid = k.c.Sandbox, k.c.SandboxPid()
+	if fd, err := unix.PidfdOpen(k.pid, 0); err == nil {
+		k.pidfd = fd
+	}
 	if err := k.c.Start(k.conf); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
@@ -272,7 +276,7 @@ func (k *keeper) watchMemory(stop chan struct{}) {
 			continue
 		}
 		k.outOfMemory.Store(true)
-		unix.Kill(k.pid, unix.SIGKILL)
+		k.kill()
 		return
 	}
 }
@@ -292,11 +296,20 @@ func (k *keeper) destroy() {
 	}
 	k.destroying.Store(true)
 	// Killed first: the engine would otherwise wait for a frozen sandbox to end nicely.
-	if k.pid > 0 {
-		unix.Kill(k.pid, unix.SIGKILL)
-	}
+	k.kill()
 	if err := k.c.Destroy(); err != nil {
 		fmt.Fprintln(k.log, "destroy:", err)
+	}
+}
+
+// kill ends the monitor. By its descriptor, because the engine collects it when it ends by
+// itself, and its number can be another process's by now.
+func (k *keeper) kill() {
+	switch {
+	case k.pidfd >= 0:
+		_ = unix.PidfdSendSignal(k.pidfd, unix.SIGKILL, nil, 0) // gone already: so much the better
+	case k.pid > 0:
+		_ = unix.Kill(k.pid, unix.SIGKILL)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/runsc/container"
 )
 
@@ -60,7 +59,7 @@ func (k *keeper) watchUpper(room int64, stop <-chan struct{}) {
 		}
 		if anonymousMemory(k.pid)-before > room {
 			k.tooLarge.Store(room)
-			unix.Kill(k.pid, unix.SIGKILL)
+			k.kill()
 			return
 		}
 	}
