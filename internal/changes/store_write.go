@@ -43,9 +43,6 @@ func (s *Store) Create(h Header) (*Writer, error) {
 	return &Writer{store: s, header: h, blobs: map[string]bool{}, pack: pack{at: map[string]extent{}}}, nil
 }
 
-// Header is the header the set was begun with.
-func (w *Writer) Header() Header { return w.header }
-
 // begin makes the draft folder at the first need of it: a sandbox that changed
 // nothing costs no disk operation at all.
 func (w *Writer) begin() error {
