@@ -14,15 +14,13 @@ import (
 
 // gather reads the sandbox's upper layer into a change set, and begins to end the
 // sandbox as soon as that is read.
-func (r *Runner) gather(ctx context.Context, sb sandbox.Sandbox, req *Request, work string, hidden []string, out *Outcome) (*changes.Set, error) {
+func (r *Runner) gather(ctx context.Context, sb sandbox.Sandbox, header changes.Header, hidden []string) (*changes.Set, error) {
 	store, err := r.Store()
 	if err != nil {
 		return nil, err
 	}
-	w, err := store.Create(changes.Header{
-		ID: sb.ID(), Created: time.Now(), Command: req.Argv, WorkDir: changes.Path(work),
-		ExitCode: out.Result.ExitCode, UID: r.UID,
-	})
+	header.ID, header.Created, header.UID = sb.ID(), time.Now(), r.UID
+	w, err := store.Create(header)
 	if err != nil {
 		return nil, err
 	}

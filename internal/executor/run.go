@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -72,26 +71,16 @@ const guardTime = 5 * time.Second
 // Run runs a command and gathers its changes into a set, which is kept until somebody
 // decides on it. When ctx ends, so do the command and the sandbox, and there is no set.
 func (r *Runner) Run(ctx context.Context, req *Request) (*Outcome, error) {
-	work, err := filepath.EvalSymlinks(req.WorkDir)
-	if err != nil {
-		return nil, fmt.Errorf("the working folder: %w", err)
-	}
-	rules := &hostview.Rules{Homes: r.Homes, State: r.State, WorkDir: work, Hide: req.Hide, Show: req.Show}
-	hidden, err := hostview.Hidden(rules)
+	s, err := r.Open(ctx, &Place{
+		WorkDir: req.WorkDir, Env: req.Env, Limits: req.Limits,
+		Hide: req.Hide, Show: req.Show, ReadOnly: req.ReadOnly, Signals: req.Signals,
+	})
 	if err != nil {
 		return nil, err
 	}
-	sb, err := r.start(ctx, req, &sandbox.Spec{WorkDir: work, Hide: hidden, ReadOnly: req.ReadOnly, Limits: req.Limits})
-	if err != nil {
-		return nil, err
-	}
-	guarded, err := hostview.Guarded(rules)
-	if err != nil {
-		return nil, errors.Join(err, sb.Close())
-	}
-	out, err := r.use(ctx, sb, req, work, append(guarded, hidden...))
-	if closeErr := sb.Close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("end the sandbox: %w", closeErr)
+	out, err := r.use(ctx, s, req)
+	if closeErr := s.Close(); err == nil {
+		err = closeErr
 	}
 	return out, err
 }
@@ -100,13 +89,13 @@ func (r *Runner) Run(ctx context.Context, req *Request) (*Outcome, error) {
 var ErrSignaled = errors.New("ended before the command had started")
 
 // start makes the sandbox, unless a signal comes first.
-func (r *Runner) start(ctx context.Context, req *Request, spec *sandbox.Spec) (sandbox.Sandbox, error) {
+func (r *Runner) start(ctx context.Context, place *Place, spec *sandbox.Spec) (sandbox.Sandbox, error) {
 	starting, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		select {
-		case <-req.Signals:
+		case <-place.Signals:
 			cancel(ErrSignaled)
 		case <-starting.Done():
 		}
@@ -124,20 +113,20 @@ func (r *Runner) start(ctx context.Context, req *Request, spec *sandbox.Spec) (s
 }
 
 // use runs the command in a sandbox and reads what it changed.
-func (r *Runner) use(ctx context.Context, sb sandbox.Sandbox, req *Request, work string, hidden []string) (*Outcome, error) {
+func (r *Runner) use(ctx context.Context, s *Session, req *Request) (*Outcome, error) {
 	if req.Notes != nil {
-		for _, note := range sb.Notes() {
+		for _, note := range s.Notes() {
 			req.Notes(note)
 		}
 	}
-	out := &Outcome{ID: sb.ID()}
-	if err := r.command(ctx, sb, req, work, out); err != nil {
+	out := &Outcome{ID: s.ID()}
+	if err := r.command(ctx, s.sb, req, s.work, out); err != nil {
 		return nil, err
 	}
 	if out.Ended != nil {
 		return out, nil
 	}
-	set, err := r.gather(ctx, sb, req, work, hidden, out)
+	set, err := s.Gather(ctx, changes.Header{Command: req.Argv, ExitCode: out.Result.ExitCode})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,108 @@
+// Package host starts a guest agent on the machine itself, without any sandbox around it:
+// what is to be done on the host is so done by the same code, with the same bounds, as in
+// a sandbox, and ends with the process that asked for it. Whoever uses it has asked the
+// gate before.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"airlock/agent"
+)
+
+// Options adjust Start. Nil means the zero value.
+type Options struct {
+	Agent  string       // the agent's program; "": this program, under the agent's name
+	Stderr io.Writer    // takes the agent's log; nil discards
+	Logger *slog.Logger // nil discards
+}
+
+// An Agent is a guest agent on the host. It is safe for concurrent use.
+type Agent struct {
+	client *agent.Client
+	cmd    *exec.Cmd
+	once   sync.Once
+	err    error
+}
+
+// endTime is how long the agent may take to end what it runs.
+const endTime = 10 * time.Second
+
+// Start starts an agent as the user that this process is. It ends with Close, or with this
+// process, however that ends: the agent sees the end of its connection, ends its
+// commands and goes.
+func Start(ctx context.Context, opts *Options) (*Agent, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	program := opts.Agent
+	if program == "" {
+		exe, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find this program: %w", err)
+		}
+		program = exe
+	}
+	near, far, err := pair()
+	if err != nil {
+		return nil, fmt.Errorf("connect to an agent on the host: %w", err)
+	}
+	defer far.Close()
+	//nolint:noctx // The agent outlives ctx; Close ends it.
+	cmd := exec.Command(program, "--listen", "stdio", "--log-level", "warn")
+	cmd.Args[0] = "airlock-agent"
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = far, far, opts.Stderr
+	cmd.SysProcAttr = apart()
+	cmd.WaitDelay = endTime
+	if err := cmd.Start(); err != nil {
+		near.Close()
+		return nil, fmt.Errorf("start an agent on the host: %w", err)
+	}
+	a := &Agent{client: agent.NewClient(near, &agent.Options{Logger: opts.Logger}), cmd: cmd}
+	if _, err := a.client.Hello(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("greet the agent on the host: %w", err), a.Close())
+	}
+	return a, nil
+}
+
+// Client speaks to the agent.
+func (a *Agent) Client() *agent.Client { return a.client }
+
+// Close ends the agent and what it still runs, and waits for that. It may be called twice.
+func (a *Agent) Close() error {
+	a.once.Do(func() {
+		a.client.Close()
+		kill := time.AfterFunc(endTime, func() { _ = a.cmd.Process.Kill() })
+		defer kill.Stop()
+		err := a.cmd.Wait()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+			err = nil // its connection ended, which is what it was told
+		}
+		a.err = err
+	})
+	return a.err
+}
+
+// pair is a connection: the near end for a client, the far one for a child.
+func pair() (net.Conn, *os.File, error) {
+	nearFile, farFile, err := sockets()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer nearFile.Close()
+	conn, err := net.FileConn(nearFile)
+	if err != nil {
+		farFile.Close()
+		return nil, nil, err
+	}
+	return conn, farFile, nil
+}
