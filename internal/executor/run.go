@@ -22,8 +22,10 @@ type Runner struct {
 	Store  func() (*changes.Store, error)
 	Homes  []string // of the person: their secrets are hidden
 	State  []string // Airlock's own folders: always hidden
-	UID    uint32
-	GID    uint32
+
+	Settings []string // Airlock's settings: seen, and never changed from a sandbox
+	UID      uint32
+	GID      uint32
 }
 
 // A Request says what to run.

@@ -41,7 +41,7 @@ func (r *Runner) Open(ctx context.Context, place *Place) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the working folder: %w", err)
 	}
-	rules := &hostview.Rules{Homes: r.Homes, State: r.State, WorkDir: work, Hide: place.Hide, Show: place.Show}
+	rules := &hostview.Rules{Homes: r.Homes, State: r.State, Settings: r.Settings, WorkDir: work, Hide: place.Hide, Show: place.Show}
 	hidden, err := hostview.Hidden(rules)
 	if err != nil {
 		return nil, err

@@ -176,7 +176,12 @@ func (p *Program) showDiff(ctx context.Context, store *changes.Store, set *chang
 	if w == nil {
 		w = p.Stdout
 	}
-	opts := &changes.DiffOptions{Color: p.color(w), Terminal: isTerminal(w)}
+	return p.showDiffAs(ctx, store, set, w, w)
+}
+
+// showDiffAs writes a diff to w in the form for what it is to be shown on in the end.
+func (p *Program) showDiffAs(ctx context.Context, store *changes.Store, set *changes.Set, w, shown io.Writer) error {
+	opts := &changes.DiffOptions{Color: p.color(shown), Terminal: isTerminal(shown)}
 	if err := changes.Diff(ctx, w, store, set, opts); err != nil {
 		return fail(exitFailed, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"airlock/internal/changes"
 	"airlock/internal/executor"
 	"airlock/internal/sandbox"
+	"airlock/internal/tool"
 )
 
 // Exit codes beside the command's own, as people know them from docker and timeout.
@@ -32,6 +33,11 @@ type Program struct {
 	Driver  sandbox.Driver
 	Runner  *executor.Runner
 	Store   func() (*changes.Store, error) // opened by the commands that need it
+	Plans   *executor.PlanRunner
+
+	// Tools gives the registry with the plugins of these folders beside the usual ones, and
+	// a sentence for each plugin that could not be loaded.
+	Tools func(plugins []string) (*tool.Registry, []string, error)
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -115,7 +121,7 @@ changed, and lets out only the changes you commit.
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.doctorCmd())
+	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.toolCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root
 }

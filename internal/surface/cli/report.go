@@ -23,6 +23,8 @@ type runReport struct {
 	quiet   bool      // the answer is an object: changes are in it, and not listed
 	screen  *screen   // the terminal that the command could write to; nil: none
 	capture *captured // what --json keeps; nil otherwise
+
+	showDiff func() // shows the changes, where there is somebody to ask; nil: the question does
 }
 
 // exitOf is the exit code for how a command ended.

@@ -4,27 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"airlock/internal/executor"
-	"airlock/internal/hostview"
-	"airlock/internal/sandbox"
 )
 
 // runFlags are the flags of airlock run.
 type runFlags struct {
 	decisionFlags
-	json, tty, noTTY   bool
-	timeout            time.Duration
-	memory             string
-	cpus               float64
-	procs              int64
-	env, envFiles      []string
-	dir                string
-	hide, show, readOn []string
+	placeFlags
+	json, tty, noTTY bool
+	timeout          time.Duration
 }
 
 func (p *Program) runCmd() *cobra.Command {
@@ -62,15 +54,7 @@ as well for a commit that was refused, such as for a conflict, after a command t
 	fl.BoolVarP(&f.tty, "tty", "t", false, "run the command on a terminal (the default where stdin and stdout are one)")
 	fl.BoolVar(&f.noTTY, "no-tty", false, "never run the command on a terminal")
 	fl.DurationVar(&f.timeout, "timeout", 0, "end the command after this long, as in 90s or 5m")
-	fl.StringVarP(&f.memory, "memory", "m", "", "limit the sandbox's memory, as in 512m or 2g")
-	fl.Float64Var(&f.cpus, "cpus", 0, "limit processor time, as in 0.5 or 2")
-	fl.Int64Var(&f.procs, "pids", 0, "limit how many processes and threads the command may have at once")
-	fl.StringArrayVarP(&f.env, "env", "e", nil, "give the command a variable: NAME=VALUE, or NAME for its value here")
-	fl.StringArrayVar(&f.envFiles, "env-file", nil, "give the command the variables in a file, NAME=VALUE a line")
-	fl.StringVarP(&f.dir, "workdir", "w", "", "run in this folder, whose changes are the work (default: the current one)")
-	fl.StringArrayVar(&f.hide, "hide", nil, "hide a path from the sandbox")
-	fl.StringArrayVar(&f.show, "show", nil, "show a path that is hidden by default")
-	fl.StringArrayVar(&f.readOn, "ro", nil, "make a path read-only in the sandbox")
+	f.placeFlags.add(fl)
 	return cmd
 }
 
@@ -159,52 +143,20 @@ func (p *Program) parseRun(f *runFlags, argv []string) (decision, *executor.Requ
 
 // request turns what was typed into what is asked of the runner.
 func (p *Program) request(f *runFlags, argv []string) (*executor.Request, error) {
-	memory, err := parseSize(f.memory)
-	if err != nil {
-		return nil, usage("--memory %s: %w", f.memory, err)
-	}
 	switch {
 	case f.timeout < 0:
 		return nil, usage("--timeout %s: it is negative", f.timeout)
-	case f.cpus < 0:
-		return nil, usage("--cpus %g: it is negative", f.cpus)
-	case f.procs < 0:
-		return nil, usage("--pids %d: it is negative", f.procs)
 	case f.tty && f.noTTY:
 		return nil, usage("--tty and --no-tty exclude one another")
 	case argv[0] == "":
 		return nil, usage("the command is empty")
 	}
-	var named []string
-	for _, file := range f.envFiles {
-		vars, err := hostview.EnvFile(file)
-		if err != nil {
-			return nil, usage("%w", err)
-		}
-		named = append(named, vars...)
-	}
-	env, err := hostview.Environ(p.Environ, append(named, f.env...))
+	place, err := p.place(&f.placeFlags)
 	if err != nil {
-		return nil, usage("%w", err)
-	}
-	dir := f.dir
-	if dir == "" {
-		if dir, err = os.Getwd(); err != nil {
-			return nil, fail(exitFailed, fmt.Errorf("the working folder: %w", err))
-		}
-	}
-	dir, err = folder(dir)
-	if err != nil {
-		return nil, usage("%w", err)
-	}
-	env["PWD"] = dir
-	readOnly, err := existing(f.readOn)
-	if err != nil {
-		return nil, usage("--ro %w", err)
+		return nil, err
 	}
 	return &executor.Request{
-		Argv: argv, WorkDir: dir, Env: env, Timeout: f.timeout,
-		Limits: sandbox.Limits{Memory: memory, CPUs: f.cpus, Procs: f.procs},
-		Hide:   f.hide, Show: f.show, ReadOnly: readOnly,
+		Argv: argv, WorkDir: place.WorkDir, Env: place.Env, Timeout: f.timeout, Limits: place.Limits,
+		Hide: place.Hide, Show: place.Show, ReadOnly: place.ReadOnly,
 	}, nil
 }

@@ -54,6 +54,9 @@ func (p *Program) tellChanges(rep *runReport, choice decision) {
 		if choice == undecided {
 			fmt.Fprintln(p.Stderr)
 		}
+		if choice == undecided && rep.showDiff != nil {
+			rep.showDiff()
+		}
 	case set.Outside > 0:
 		p.say("nothing changed in the working folder, but %s elsewhere (airlock changes --all %s lists them)", plural(set.Outside, "change"), set.ID)
 	}

@@ -41,3 +41,14 @@ func plural(n int, one string) string {
 	}
 	return s + "s"
 }
+
+// quoted is a word as a person would type it into a shell.
+func quoted(s string) string {
+	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./=:@%+,", r))
+	}) < 0
+	if plain {
+		return s
+	}
+	return "'" + strings.ReplaceAll(printable(s), "'", `'\''`) + "'"
+}

@@ -1,0 +1,177 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"airlock/internal/sandbox"
+	"airlock/internal/tool"
+)
+
+// A Recorder keeps what was done. Record returns when the row cannot be lost any more
+// with this process. It is safe for concurrent use.
+type Recorder interface {
+	// Record adds a row. id groups what belongs together: a plan's, a run's, a change set's.
+	Record(ctx context.Context, kind, id string, data any) error
+}
+
+// A Caller makes calls: each is checked, judged, recorded, made where it is to be made, and
+// its result recorded. It is the one way to a tool, whoever asks.
+type Caller struct {
+	Tools  *tool.Registry
+	Guard  tool.Guard
+	Record Recorder
+}
+
+// callRow and the other rows are what the record keeps of a call.
+type callRow struct {
+	Call    string          `json:"call"` // the call's own ID
+	Step    string          `json:"step,omitempty"`
+	Who     string          `json:"who,omitempty"`
+	Where   string          `json:"where"`
+	WorkDir string          `json:"working_directory"`
+	Tool    string          `json:"tool"`
+	Action  string          `json:"action"`
+	Args    json.RawMessage `json:"args,omitempty"`
+}
+
+type verdictRow struct {
+	Call    string       `json:"call"`
+	Step    string       `json:"step,omitempty"`
+	Verdict tool.Verdict `json:"verdict"`
+	Risk    tool.Risk    `json:"risk"`
+	Rule    string       `json:"rule"`
+	Why     string       `json:"why"`
+	Refused bool         `json:"refused,omitempty"`
+}
+
+type approvalRow struct {
+	Call string `json:"call"`
+	Step string `json:"step,omitempty"`
+	tool.Approval
+}
+
+type resultRow struct {
+	Call       string         `json:"call"`
+	Step       string         `json:"step,omitempty"`
+	OK         bool           `json:"ok"`
+	Code       tool.ErrorCode `json:"error_code,omitempty"`
+	ExitCode   any            `json:"exit_code,omitempty"`
+	DurationMS int64          `json:"duration_ms"`
+	Stdout     string         `json:"stdout,omitempty"`
+	Stderr     string         `json:"stderr,omitempty"`
+	Error      string         `json:"error,omitempty"`
+}
+
+// Call makes the call of q on m. Its result is never without a meaning: what the tools do
+// not know, find malformed or fail at is in it, and a refusal is PERMISSION_DENIED. The
+// error says that the call was refused (*tool.RefusedError), that ctx has ended, or that
+// the record could not be kept, without which nothing is done.
+func (c *Caller) Call(ctx context.Context, m *tool.Machine, q *tool.Question) (tool.Result, tool.Judgement, error) {
+	return c.CallOn(ctx, q, func(context.Context) (*tool.Machine, func(), error) { return m, func() {}, nil })
+}
+
+// An Open makes the machine that a call is made on, and says how to be done with it.
+type Open func(ctx context.Context) (m *tool.Machine, done func(), err error)
+
+// CallOn is Call on a machine that is made only once the gate has let the call pass.
+func (c *Caller) CallOn(ctx context.Context, q *tool.Question, open Open) (tool.Result, tool.Judgement, error) {
+	id := sandbox.NewID()
+	group := q.Group
+	if group == "" {
+		group = id
+	}
+	if err := c.Record.Record(ctx, "call", group, callRow{
+		id, q.Step, q.Who, q.Where.String(), q.WorkDir, q.Call.Tool, q.Call.Action, q.Call.Args,
+	}); err != nil {
+		return tool.Result{}, tool.Judgement{}, notRecorded(err)
+	}
+	finish := func(res tool.Result, j tool.Judgement, err error) (tool.Result, tool.Judgement, error) {
+		return res, j, errors.Join(err, c.recordResult(ctx, group, id, q.Step, &res))
+	}
+	if bad := c.prepare(q); bad != nil {
+		return finish(*bad, tool.Judgement{}, nil)
+	}
+	j, err := c.admit(ctx, group, id, q)
+	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
+		return finish(tool.Fail(tool.PermissionDenied, refused.Error()), j, err)
+	}
+	if err != nil {
+		return tool.Result{}, j, err
+	}
+	m, done, err := open(ctx)
+	if err != nil {
+		return finish(tool.Fail(tool.IOError, err.Error()), j, err)
+	}
+	defer done()
+	return finish(c.Tools.Invoke(ctx, m, q.Call), j, nil)
+}
+
+// prepare finds what the call means, and a result where it means nothing.
+func (c *Caller) prepare(q *tool.Question) *tool.Result {
+	if bad := c.Tools.Check(q.Call); bad != nil {
+		return bad
+	}
+	_, action, err := c.Tools.Resolve(q.Call)
+	if err != nil {
+		return new(tool.Fail(tool.NotFound, err.Error()))
+	}
+	q.Action, q.Call.Action = action, action.Name
+	return nil
+}
+
+// Judge says what the gate would say of the call, and asks and records nothing.
+func (c *Caller) Judge(ctx context.Context, q *tool.Question) (tool.Judgement, *tool.Result) {
+	if bad := c.prepare(q); bad != nil {
+		return tool.Judgement{}, bad
+	}
+	return c.Guard.Judge(ctx, q), nil
+}
+
+// admit asks the gate, and records what it and a person said.
+func (c *Caller) admit(ctx context.Context, group, id string, q *tool.Question) (tool.Judgement, error) {
+	asked := q.Asked
+	question := *q
+	var failed error
+	question.Asked = func(a tool.Approval) {
+		failed = errors.Join(failed, c.Record.Record(ctx, "approval", group, approvalRow{id, q.Step, a}))
+		if asked != nil {
+			asked(a)
+		}
+	}
+	j, err := c.Guard.Admit(ctx, &question)
+	_, refused := errors.AsType[*tool.RefusedError](err)
+	if err != nil && !refused {
+		return j, err
+	}
+	failed = errors.Join(failed, c.Record.Record(ctx, "verdict", group, verdictRow{id, q.Step, j.Verdict, j.Risk, j.Rule, j.Why, refused}))
+	if failed != nil {
+		return j, notRecorded(failed)
+	}
+	return j, err
+}
+
+// recordTime bounds how long a result may take to be recorded after its call has ended.
+const recordTime = 5 * time.Second
+
+// recordResult records a result, even of a call that was interrupted.
+func (c *Caller) recordResult(ctx context.Context, group, id, step string, res *tool.Result) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	defer cancel()
+	row := resultRow{
+		Call: id, Step: step, OK: res.OK, Code: res.Code(), ExitCode: res.Meta[tool.MetaExitCode],
+		Stdout: res.Stdout, Stderr: res.Stderr,
+	}
+	if ms, ok := res.Meta[tool.MetaDurationMS].(int64); ok {
+		row.DurationMS = ms
+	}
+	if err := c.Record.Record(ctx, "result", group, row); err != nil {
+		return notRecorded(err)
+	}
+	return nil
+}
+
+func notRecorded(err error) error { return fmt.Errorf("what is not recorded is not done: %w", err) }

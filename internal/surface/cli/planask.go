@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"airlock/internal/action"
+	"airlock/internal/executor"
+)
+
+// interactive reports whether there is a person who sees what is said and can answer.
+func (p *Program) interactive() bool {
+	in, ok := p.Stdin.(*os.File)
+	return ok && isTerminal(p.Stdin) && isTerminal(p.Stderr) && foreground(in)
+}
+
+// errNoAnswer is the end of the input in place of an answer.
+var errNoAnswer = errors.New("there was no answer")
+
+// choose asks until one of the words of answers is given, and gives what that stands for.
+func (p *Program) choose(ctx context.Context, question string, answers map[string]string, help string) (string, error) {
+	for {
+		line, err := p.line(ctx, question)
+		if err != nil {
+			return "", err
+		}
+		word := strings.ToLower(strings.TrimSpace(line))
+		if meaning, ok := answers[word]; ok {
+			return meaning, nil
+		}
+		if word != "" {
+			fmt.Fprintln(p.Stderr, help)
+		}
+	}
+}
+
+// line asks for a line. What was typed before the question is no answer to it.
+func (p *Program) line(ctx context.Context, question string) (string, error) {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	in, done := answers(ctx, p.Stdin)
+	defer done()
+	fmt.Fprint(p.Stderr, question)
+	line, err := bufio.NewReader(io.LimitReader(in, maxAnswer)).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(p.Stderr)
+		return "", errors.Join(errNoAnswer, ctx.Err())
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+// maxAnswer bounds what is read as one answer.
+const maxAnswer = 128 << 10
+
+// planHelper is what a plan's run asks: a person, or only what --set said.
+type planHelper struct {
+	p      *Program
+	values map[string]string
+	asking bool
+	screen *planScreen
+}
+
+// Fill gives values for placeholders: those that are known, and a person's.
+func (h *planHelper) Fill(ctx context.Context, step action.Step, names []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, name := range names {
+		value, ok := h.values[name]
+		if !ok && h.asking {
+			h.screen.settle()
+			fmt.Fprintf(h.p.Stderr, "\nStep %s: %s\n  $ %s\n", printable(step.ID), printable(step.Description), indented(step.ShellCommand))
+			var err error
+			if value, err = h.p.line(ctx, "  "+printable(name)+" = "); err != nil {
+				return nil, err
+			}
+			ok = value != ""
+		}
+		if ok {
+			out[name] = value
+			h.values[name] = value // the same name means the same everywhere
+		}
+	}
+	return out, nil
+}
+
+// Failed asks what to do about a step. Without a person it ends the plan.
+func (h *planHelper) Failed(ctx context.Context, step action.Step, res *executor.StepResult) (executor.Remedy, error) {
+	if !h.asking {
+		return executor.Remedy{}, nil
+	}
+	h.screen.settle()
+	fmt.Fprintf(h.p.Stderr, "\nStep %s %s.\n", printable(step.ID), how(res))
+	answer, err := h.p.choose(ctx, "[r]etry  [e]dit  [s]kip  [q] stop ? ", map[string]string{
+		"r": "retry", "retry": "retry", "e": "edit", "edit": "edit", "s": "skip", "skip": "skip", "q": "stop", "stop": "stop",
+	}, "r runs the step again, e changes its command first, s goes on with the next step, q ends the plan here.")
+	h.screen.forgetSignals()
+	if errors.Is(err, errNoAnswer) {
+		return executor.Remedy{}, nil
+	}
+	if err != nil {
+		return executor.Remedy{}, err
+	}
+	switch answer {
+	case "retry":
+		return executor.Remedy{Do: executor.Retry}, nil
+	case "skip":
+		return executor.Remedy{Do: executor.Skip}, nil
+	case "edit":
+		command, err := h.p.edit(ctx, res.Command)
+		if err != nil {
+			h.p.complain(err)
+			return h.Failed(ctx, step, res)
+		}
+		return executor.Remedy{Do: executor.Edit, Command: command}, nil
+	}
+	return executor.Remedy{}, nil
+}
+
+// edit lets a person change a command: in $VISUAL or $EDITOR, else on a line of its own.
+func (p *Program) edit(ctx context.Context, command string) (string, error) {
+	editor := os.Getenv("VISUAL")
+	if editor == "" {
+		editor = os.Getenv("EDITOR")
+	}
+	if editor == "" {
+		fmt.Fprintf(p.Stderr, "  was  %s\n", indented(command))
+		line, err := p.line(ctx, "  now  ")
+		if err == nil && strings.TrimSpace(line) == "" {
+			err = errors.New("the command is empty; nothing was changed")
+		}
+		return line, err
+	}
+	f, err := os.CreateTemp("", "airlock-step-*.sh")
+	if err != nil {
+		return "", fmt.Errorf("edit the command: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(command + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("edit the command: %w", err)
+	}
+	// The variable may hold options, as everybody's does who wants an editor to wait.
+	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", f.Name())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stderr, p.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("the editor %s: %w", printable(editor), err)
+	}
+	data, err := os.ReadFile(f.Name())
+	if err != nil {
+		return "", fmt.Errorf("edit the command: %w", err)
+	}
+	text := strings.TrimRight(string(data), "\r\n")
+	if strings.TrimSpace(text) == "" {
+		return "", errors.New("the command is empty; nothing was changed")
+	}
+	return text, nil
+}
