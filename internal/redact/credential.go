@@ -1,0 +1,141 @@
+package redact
+
+import "strings"
+
+// authorization finds what stands in a header of that name, behind the scheme if there is
+// one.
+func authorization(v view, _, end int, _ *rule) span {
+	c := &cursor{v: v, i: end}
+	c.quote()
+	c.skip(8, blank)
+	if !c.take(':') && !c.take('=') {
+		return c.settle(span{})
+	}
+	c.skip(8, blank)
+	c.quote()
+	from := c.i
+	value := strings.TrimRight(c.until(longest, quoteEnd), " \t\\")
+	scheme, rest, found := strings.Cut(value, " ")
+	switch {
+	case found && len(scheme) <= 24 && strings.Trim(lower(scheme), "abcdefghijklmnopqrstuvwxyz0123456789-") == "":
+		left := strings.TrimLeft(rest, " ")
+		from += len(value) - len(left)
+		value = left
+	case len(value) < 8 || !mixed(value):
+		return c.settle(span{})
+	}
+	if harmless(value) {
+		return c.settle(span{})
+	}
+	return c.settle(span{from, from + len(value)})
+}
+
+// bearer finds a token behind that word, wherever it stands.
+func bearer(v view, start, end int, _ *rule) span {
+	if v.inWord(start) {
+		return span{}
+	}
+	stop, ok := v.run(end, longest, letters("azAZ09..__~~++//==--"))
+	value := v.text[end:stop]
+	switch {
+	case !ok:
+		return undecided
+	case len(value) < 16 || !strings.ContainsAny(value, "0123456789") || !mixed(value):
+		return span{}
+	}
+	return span{end, stop}
+}
+
+// cookie finds what a browser is known by.
+func cookie(v view, _, end int, _ *rule) span {
+	c := &cursor{v: v, i: end}
+	c.skip(8, blank)
+	from := c.i
+	value := strings.TrimRight(c.until(longest, quoteEnd), " \t\\")
+	if !strings.Contains(value, "=") || harmless(value) {
+		return c.settle(span{})
+	}
+	return c.settle(span{from, from + len(value)})
+}
+
+// urlPassword finds a password, or a token in the place of the user's name, before a
+// URL's host.
+func urlPassword(v view, _, end int, _ *rule) span {
+	c := &cursor{v: v, i: end}
+	text := c.until(1024, authority)
+	at := strings.LastIndexByte(text, '@')
+	if at <= 0 {
+		return c.settle(span{})
+	}
+	user, password, found := strings.Cut(text[:at], ":")
+	switch {
+	case found && !harmless(password):
+		return c.settle(span{end + len(user) + 1, end + at})
+	case !found && len(user) >= 20 && mixed(user) && strings.ContainsAny(user, "0123456789"):
+		return c.settle(span{end, end + at})
+	}
+	return c.settle(span{})
+}
+
+// netrc finds the password of an entry: machine NAME login USER password SECRET.
+func netrc(v view, start, end int, _ *rule) span {
+	if v.inWord(start) {
+		return span{}
+	}
+	c := &cursor{v: v, i: end}
+	if lower(v.text[start:end]) == "machine" {
+		if c.skip(8, blank) == "" || c.until(256, space) == "" {
+			return c.settle(span{})
+		}
+	}
+	for range 3 {
+		if c.skip(64, space) == "" {
+			break
+		}
+		name := c.until(16, space)
+		if name != "login" && name != "account" && name != "password" || c.skip(64, space) == "" {
+			break
+		}
+		from := c.i
+		value := c.until(512, space)
+		if name == "password" && !harmless(value) {
+			return c.settle(span{from, from + len(value)})
+		}
+	}
+	return c.settle(span{})
+}
+
+// userPassword finds the password in curl's option: -u NAME:PASSWORD.
+func userPassword(v view, start, end int, _ *rule) span {
+	if start > 0 && !space[v.text[start-1]] && v.text[start-1] != '"' && v.text[start-1] != '\'' {
+		return span{}
+	}
+	c := &cursor{v: v, i: end}
+	if !c.take('=') {
+		c.skip(8, blank)
+	}
+	c.quote()
+	from := c.i
+	user, password, found := strings.Cut(c.until(512, valueEnd), ":")
+	if !found || user == "" || harmless(password) || digits(user) && digits(password) {
+		return c.settle(span{})
+	}
+	from += len(user) + 1
+	return c.settle(span{from, from + len(password)})
+}
+
+// sshpass finds the password that is given on its command line.
+func sshpass(v view, _, end int, _ *rule) span {
+	c := &cursor{v: v, i: end}
+	c.skip(8, blank)
+	if mark, slashes, ok := c.quote(); ok {
+		from := c.i
+		return c.settle(span{from, from + len(c.quoted(mark, slashes))})
+	}
+	from := c.i
+	value := c.until(512, valueEnd)
+	if harmless(value) {
+		return c.settle(span{})
+	}
+	return c.settle(span{from, from + len(value)})
+}
