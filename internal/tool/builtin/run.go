@@ -205,6 +205,8 @@ func (c *command) try(ctx context.Context, shell string) (agent.ExecResult, erro
 			}
 			// One that comes when the command has just ended has nobody to reach.
 			_ = p.Signal(running, sig)
+		case size := <-c.m.Resizes:
+			_ = p.Resize(running, size)
 		}
 	}
 }
