@@ -1,0 +1,161 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"airlock/internal/executor"
+)
+
+// interrupted runs a plan on the host that ends with its process, as far as this can be
+// played here: the context ends in the step that says so, and the journal stays.
+func interrupted(t *testing.T, w *planWorld, commands ...string) *executor.Journal {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req := w.plan(commands...)
+	req.Direct = true
+	req.Stdout = cancelOn{"crash", cancel}
+	if out, err := w.plans.Run(ctx, req); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Run = %+v, %v, want it canceled", out, err)
+	}
+	list, err := w.plans.Journals.Interrupted()
+	if err != nil || len(list) != 1 {
+		t.Fatalf("Interrupted = %d plans, %v, want one", len(list), err)
+	}
+	j, err := w.plans.Journals.Open(list[0].ID[:5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// cancelOn cancels when what is written holds word.
+type cancelOn struct {
+	word   string
+	cancel func()
+}
+
+func (c cancelOn) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), c.word) {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+func TestAnInterruptedPlanGoesOn(t *testing.T) {
+	w := newPlanWorld(t)
+	j := interrupted(t, w, "echo x >>one", "echo crash; sleep 100", "echo x >>three")
+	if j.Interrupted != "2" || !j.Direct || len(j.Steps) != 1 {
+		t.Errorf("the journal says %+v", j)
+	}
+	if _, err := w.plans.Journals.Open(j.ID); !errors.Is(err, executor.ErrPlanRuns) {
+		t.Errorf("Open of a plan that was taken over: err = %v, want %v", err, executor.ErrPlanRuns)
+	}
+	if err := j.SkipInterrupted(); err != nil {
+		t.Fatal(err)
+	}
+	req := w.plan()
+	req.Plan, req.Direct, req.Resume = j.Plan, j.Direct, j
+	out, err := w.plans.Run(t.Context(), req)
+	if err != nil || told(out) != "1:ok 2:skipped 3:ok" || out.ID != j.ID || !out.Success {
+		t.Errorf("Run = %+v, %v", out, err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(w.work, "one")); string(data) != "x\n" {
+		t.Errorf("the first step was run again: %q", data)
+	}
+	if list, _ := w.plans.Journals.Interrupted(); len(list) != 0 {
+		t.Errorf("a plan that came to its end still has a journal: %+v", list)
+	}
+}
+
+func TestAJournalThatWasCutIsReadToItsLastWholeLine(t *testing.T) {
+	w := newPlanWorld(t)
+	j := interrupted(t, w, "true", "echo crash; sleep 100")
+	if err := j.Release(); err != nil {
+		t.Fatal(err)
+	}
+	lines := filepath.Join(w.plans.Journals.Dir, j.ID, "steps.jsonl")
+	f, err := os.OpenFile(lines, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"ended":{"id":"2"`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second reads what the first has mended and written on
+		j, err := w.plans.Journals.Open(j.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(j.Steps) == 0 || j.Steps[0].ID != "1" {
+			t.Errorf("the journal says %+v", j.Steps)
+		}
+		if j.Interrupted == "2" {
+			if err := j.SkipInterrupted(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAPlanInASandboxIsRunAgainFromItsBeginning(t *testing.T) {
+	w := newPlanWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req := w.plan("echo x >>f", "echo crash; sleep 100")
+	req.Stdout = cancelOn{"crash", cancel}
+	if _, err := w.plans.Run(ctx, req); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Run: err = %v, want it canceled", err)
+	}
+	// One that was canceled has no journal: whoever canceled it knows. A crash leaves it.
+	if list, _ := w.plans.Journals.Interrupted(); len(list) != 0 {
+		t.Errorf("a canceled plan has a journal: %+v", list)
+	}
+	j, err := w.plans.Journals.Create("abcdefghijklmnop", w.plan("echo x >f", "cat f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = w.plans.Journals.Open("abc"); err != nil {
+		t.Fatal(err)
+	}
+	req = w.plan()
+	req.Plan, req.Resume = j.Plan, j
+	out, err := w.plans.Run(t.Context(), req)
+	if err != nil || told(out) != "1:ok 2:ok" || out.Set == nil || out.ID == j.ID {
+		t.Errorf("Run = %+v, %v", out, err)
+	}
+	if list, _ := w.plans.Journals.Interrupted(); len(list) != 0 {
+		t.Errorf("a plan that came to its end still has a journal: %+v", list)
+	}
+}
+
+func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
+	for _, kind := range []string{"plan_start", "call", "verdict"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newPlanWorld(t)
+			w.rows.err, w.rows.fails = errTorn, kind
+			req := w.plan("touch made")
+			req.Direct = true
+			if _, err := w.plans.Run(t.Context(), req); !errors.Is(err, errTorn) {
+				t.Errorf("Run: err = %v, want %v", err, errTorn)
+			}
+			if _, err := os.Stat(filepath.Join(w.work, "made")); !errors.Is(err, os.ErrNotExist) {
+				t.Error("the step was run")
+			}
+		})
+	}
+}
