@@ -48,8 +48,13 @@ type Rules struct {
 	Homes   []string // the person's home folders: what the account says, and $HOME
 	State   []string // Airlock's own folders: hidden whatever Show says
 	WorkDir string   // never hidden as another user's home
-	Hide    []string // hidden as well
-	Show    []string // not hidden, with all below
+
+	// Settings are folders of Airlock's own settings: a sandbox sees them, and nothing that it
+	// changes there is ever let out, whatever Show says.
+	Settings []string
+
+	Hide []string // hidden as well
+	Show []string // not hidden, with all below
 }
 
 // Hidden lists the paths to hide: those that exist now, absolute, sorted, with every link
@@ -238,8 +243,9 @@ func covering(p string, dirs []string) string {
 }
 
 // Guarded lists the places where secrets of the person would be, whether or not there are
-// any yet: what a sandbox makes there, such as keys that let somebody in, is never let out.
-// Show spares what it names and the folders above that.
+// any yet, and Airlock's own settings: what a sandbox makes there, such as keys that let
+// somebody in or a policy that allows more, is never let out. Show spares what it names
+// and the folders above that, but no settings.
 func Guarded(r *Rules) ([]string, error) {
 	show, err := cleaned("show", r.Show, r.secretPlaces())
 	if err != nil {
@@ -252,6 +258,7 @@ func Guarded(r *Rules) ([]string, error) {
 			out = append(out, p)
 		}
 	}
+	out = append(out, places(r.Settings)...)
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }

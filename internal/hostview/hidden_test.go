@@ -105,11 +105,15 @@ func TestHiddenOfTheSystem(t *testing.T) {
 
 func TestGuardedAreSecretsThatDoNotExistYet(t *testing.T) {
 	h := home(t)
-	got, err := hostview.Guarded(&hostview.Rules{Homes: []string{h}, Show: []string{h + "/.aws", h + "/.ssh/config"}})
+	if err := os.Mkdir(h+"/settings", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got, err := hostview.Guarded(&hostview.Rules{Homes: []string{h}, Show: []string{h + "/.aws", h + "/.ssh/config", h + "/settings"}, Settings: []string{h + "/settings"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
+		h + "/settings": true,
 		h + "/.gnupg": true, h + "/.netrc": true, h + "/.pgpass": true,
 		h + "/.aws": false, h + "/.ssh": false, h + "/src": false,
 	} {

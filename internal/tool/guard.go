@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -28,6 +29,18 @@ func (v Verdict) String() string {
 
 // MarshalText gives String's word.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText takes String's words; another one is an error, and leaves Deny.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	*v = Deny
+	for _, verdict := range []Verdict{Deny, Ask, Allow} {
+		if string(text) == verdict.String() {
+			*v = verdict
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no verdict: write deny, ask or allow", text)
+}
 
 // A Risk is what a call would do at worst: one of the Risk… constants.
 type Risk string

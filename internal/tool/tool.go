@@ -80,6 +80,7 @@ type Machine struct {
 	Stdin   io.Reader         // of a command; nil: empty
 	TTY     *agent.TTY        // run commands on a terminal of this size; nil: none
 	Signals <-chan string     // handed on to the command that runs ("SIGINT"); may be nil
+	Resizes <-chan agent.TTY  // new sizes of TTY, handed on as well; may be nil
 
 	// Stdout and Stderr take what a command writes, as it comes, beside the Result. They
 	// may be nil.
