@@ -97,7 +97,7 @@ func (sc *scanner) match() (name, full string) {
 			return m[1], m[0]
 		}
 	}
-	if m := braced.FindStringSubmatch(rest); m != nil && !strings.HasPrefix(sc.s[sc.i+len(m[0]):], "}") && !template.MatchString(sc.s) {
+	if m := braced.FindStringSubmatch(rest); m != nil && !strings.HasPrefix(sc.s[sc.i+len(m[0]):], "}") && !sc.templates() {
 		return m[1], m[0]
 	}
 	return "", ""
@@ -137,7 +137,7 @@ func bareAngle(name string, prev byte, rest string) bool {
 // quotedAngle reports whether <name> in quoted text is a placeholder.
 func (sc *scanner) quotedAngle(name, before string, whole bool) bool {
 	first, _, several := strings.Cut(name, " ")
-	if markup[strings.ToLower(first)] || strings.Contains(strings.ToLower(sc.s), "</"+strings.ToLower(name)) {
+	if markup[strings.ToLower(first)] || strings.Contains(sc.lower(), "</"+strings.ToLower(name)) {
 		return false
 	}
 	var prev byte

@@ -1,6 +1,9 @@
 package action
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // A scanner walks a shell command for placeholders, keeping account of quotes. It reads
 // what sh and bash read alike. Where it cannot be sure of how a place is quoted, it fails,
@@ -17,6 +20,10 @@ type scanner struct {
 
 	word int // where the word began that i is in; -1: in none
 	cmd  simple
+
+	lower     func() string // s in lower case
+	templates func() bool   // s holds a template language's code
+	special   int           // the last one found that ends literal text between double quotes
 }
 
 // A heredoc is a here-document that was announced.
@@ -38,7 +45,11 @@ func holesIn(s string, nested int) []hole {
 	if nested > maxShells {
 		return nil
 	}
-	sc := scanner{s: s, nested: nested}
+	sc := scanner{
+		s: s, nested: nested, special: -1,
+		lower:     sync.OnceValue(func() string { return strings.ToLower(s) }),
+		templates: sync.OnceValue(func() bool { return template.MatchString(s) }),
+	}
 	sc.command("")
 	if sc.failed {
 		return nil
@@ -107,6 +118,8 @@ func (sc *scanner) step() {
 		sc.i++
 		sc.arithmetic()
 	case c == '(':
+		// ?(a) is a pattern to some shells and a mistake to others.
+		sc.failed = sc.i > 0 && strings.IndexByte("?*+@!", sc.prev()) >= 0
 		sc.endWord()
 		sc.i++
 		sc.command(")")
@@ -237,8 +250,15 @@ func (sc *scanner) double(start int) {
 
 // closing is where double quotes end if nothing in them is special; else the text's end.
 func (sc *scanner) closing() int {
-	if n := strings.IndexAny(sc.s[sc.i:], "\"\\$`"); n >= 0 && sc.s[sc.i+n] == '"' {
-		return sc.i + n
+	if sc.special < sc.i { // a long text full of < is not searched to its end for each
+		n := strings.IndexAny(sc.s[sc.i:], "\"\\$`")
+		if n < 0 {
+			n = len(sc.s)
+		}
+		sc.special = sc.i + n
+	}
+	if sc.special < len(sc.s) && sc.s[sc.special] == '"' {
+		return sc.special
 	}
 	return len(sc.s)
 }

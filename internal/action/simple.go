@@ -108,7 +108,7 @@ func (c *simple) quotes() use {
 
 // endWord takes note of the word that ends here, if there is one.
 func (sc *scanner) endWord() {
-	if sc.word < 0 {
+	if sc.word < 0 || sc.failed {
 		return
 	}
 	raw := sc.s[sc.word:sc.i]
@@ -184,6 +184,9 @@ func (sc *scanner) join() {
 // there is more than one and not all are plain, nobody knows how a value would be read.
 func (sc *scanner) endCommand() {
 	sc.endWord()
+	if sc.failed {
+		return
+	}
 	c := &sc.cmd
 	if c.program == joiner && !c.joined.plain && (c.joined.words > 1 || !c.joined.quoted) {
 		sc.holes = sc.holes[:c.joined.from]

@@ -25,8 +25,7 @@ func decode(data []byte) (any, error) {
 	}
 	var whole json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			// Offset counts the byte that is wrong; at the end of the text there is none.
 			at := max(int(syntax.Offset)-1, 0)
 			if syntax.Error() == "unexpected end of JSON input" {

@@ -1,0 +1,182 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Report is what Verify found in a record that is whole.
+type Report struct {
+	Rows        int64     `json:"rows"`
+	First, Last time.Time `json:"-"`       // of the first and the last row; zero where there is none
+	Seq         int64     `json:"seq"`     // of the last row that was ever written
+	Hash        Hash      `json:"-"`       // its hash, which stands for the whole record
+	Removed     int64     `json:"removed"` // rows that were removed for their age or for room
+}
+
+// A TamperError is a record that is not what airlock wrote.
+type TamperError struct {
+	Seq  int64  // the first row that is wrong, or is missing; 0: it is not in the rows
+	What string // what is wrong with it
+}
+
+func (e *TamperError) Error() string {
+	if e.Seq == 0 {
+		return "the record was changed: " + e.What
+	}
+	return fmt.Sprintf("the record was changed at row %d: %s", e.Seq, e.What)
+}
+
+// Verify checks the whole chain as it stands now. A record that is not what was written
+// is a *TamperError, which names the first row that is wrong.
+func (l *Log) Verify(ctx context.Context) (Report, error) {
+	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return Report{}, explain(l.path, err)
+	}
+	defer func() { _ = tx.Rollback() }() // it only reads
+	v := &verifier{ctx: ctx, tx: tx}
+	rep, err := v.run()
+	if _, ok := errors.AsType[*TamperError](err); ok || err == nil {
+		return rep, err
+	}
+	return rep, explain(l.path, err)
+}
+
+type verifier struct {
+	ctx  context.Context //nolint:containedctx // it lives as long as the call that it is of
+	tx   *sql.Tx
+	head ends
+	rep  Report
+
+	seq    int64 // of the row before
+	hash   Hash  // and its hash
+	pruned prunedData
+}
+
+// ends are the record's, as its table chain has them.
+type ends struct {
+	headSeq, tailSeq   int64
+	headHash, tailHash Hash
+}
+
+func readEnds(ctx context.Context, q interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+},
+) (ends, error) {
+	var e ends
+	var head, tail []byte
+	err := q.QueryRowContext(ctx, "SELECT head_seq, head_hash, tail_seq, tail_hash FROM chain").Scan(&e.headSeq, &head, &e.tailSeq, &tail)
+	if errors.Is(err, sql.ErrNoRows) {
+		return e, &TamperError{0, "the note of where it begins and ends is gone"}
+	}
+	if err != nil {
+		return e, err
+	}
+	var badHead, badTail bool
+	e.headHash, badHead = asHash(head)
+	e.tailHash, badTail = asHash(tail)
+	if badHead || badTail || e.headSeq < e.tailSeq || e.tailSeq < 0 {
+		return e, &TamperError{0, "the note of where it begins and ends was edited"}
+	}
+	return e, nil
+}
+
+func (v *verifier) run() (Report, error) {
+	var err error
+	if v.head, err = readEnds(v.ctx, v.tx); err != nil {
+		return Report{}, err
+	}
+	v.seq, v.hash = v.head.tailSeq, v.head.tailHash
+	rows, err := v.tx.QueryContext(v.ctx, "SELECT "+columns+" FROM record ORDER BY seq")
+	if err != nil {
+		return Report{}, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s stored
+		if err := s.scan(rows); err != nil {
+			return v.rep, err
+		}
+		if err := v.row(&s); err != nil {
+			return v.rep, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return v.rep, err
+	}
+	return v.rep, v.end()
+}
+
+// row checks the next row.
+func (v *verifier) row(s *stored) error {
+	want := v.seq + 1
+	switch {
+	case s.seq < want:
+		return &TamperError{s.seq, "it was inserted before the record's first row"}
+	case s.seq > v.head.headSeq:
+		return &TamperError{s.seq, fmt.Sprintf("it was added behind the record's last row, %d", v.head.headSeq)}
+	case s.badHash || s.badPrev:
+		return &TamperError{s.seq, "it was edited: its hash is no hash"}
+	case s.sum() != s.hash:
+		return v.explainSum(s, want)
+	case s.seq > want:
+		return &TamperError{want, removed(want, s.seq-1)}
+	case s.prev != v.hash:
+		return &TamperError{s.seq, "it does not follow the row before: that one was replaced, or this one inserted"}
+	}
+	r := s.row()
+	if v.rep.Rows == 0 {
+		v.rep.First = r.Time
+	}
+	v.rep.Rows++
+	v.rep.Last = r.Time
+	v.seq, v.hash = s.seq, s.hash
+	if s.kind == kindPruned {
+		v.pruned = prunedData{}
+		if json.Unmarshal(r.Data, &v.pruned) != nil {
+			return &TamperError{s.seq, "it does not say what was removed"}
+		}
+	}
+	return nil
+}
+
+// explainSum says what happened to a row that does not have its hash: it may be another one
+// in this one's place.
+func (v *verifier) explainSum(s *stored, want int64) error {
+	was := *s
+	for was.seq = v.head.tailSeq + 1; was.seq <= v.head.headSeq; was.seq++ {
+		if was.seq != s.seq && was.sum() == s.hash {
+			return &TamperError{s.seq, fmt.Sprintf("what stands there was row %d: rows were reordered, removed or inserted", was.seq)}
+		}
+	}
+	if s.seq > want {
+		return &TamperError{want, removed(want, s.seq-1) + ", and the next one was edited"}
+	}
+	return &TamperError{s.seq, "it was edited: its content does not have its hash"}
+}
+
+func removed(from, to int64) string {
+	if from == to {
+		return "it was removed"
+	}
+	return fmt.Sprintf("rows %d to %d were removed", from, to)
+}
+
+// end checks what the rows alone do not show.
+func (v *verifier) end() error {
+	switch {
+	case v.seq < v.head.headSeq:
+		return &TamperError{v.seq + 1, removed(v.seq+1, v.head.headSeq) + " from the record's end"}
+	case v.hash != v.head.headHash:
+		return &TamperError{v.seq, "it was replaced: the record's last row had another hash"}
+	case v.pruned.Through != v.head.tailSeq || v.pruned.Through > 0 && v.pruned.Hash != hexOf(v.head.tailHash):
+		return &TamperError{v.head.tailSeq, "the rows up to this one were removed, and not by airlock"}
+	}
+	v.rep.Seq, v.rep.Hash, v.rep.Removed = v.head.headSeq, v.head.headHash, v.head.tailSeq
+	return nil
+}
