@@ -8,23 +8,27 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
+	"airlock/internal/audit"
 	"airlock/internal/changes"
 	"airlock/internal/executor"
 	"airlock/internal/sandbox/gvisor"
 	"airlock/internal/surface/cli"
 )
 
-// wire composes the program, from the command line down to the engine.
-func wire() (*cli.Program, error) {
+// wire composes the program, from the command line down to the engine. What is returned
+// beside it is to be called at the end.
+func wire() (*cli.Program, func(), error) {
 	dirs, err := folders()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	log := logger()
 	store := sync.OnceValues(func() (*changes.Store, error) {
 		return changes.OpenStore(filepath.Join(dirs.state, "changes"))
 	})
+	record, closeRecord := openOnce(filepath.Join(dirs.state, "record.db"))
 	driver := gvisor.New(&gvisor.Options{
 		StateDir:  dirs.state,
 		Engine:    gvisor.StaticEngine(dirs.cache, os.Stderr),
@@ -37,9 +41,26 @@ func wire() (*cli.Program, error) {
 		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
 	}
 	return &cli.Program{
-		Version: version, Driver: driver, Runner: runner, Store: store,
+		Version: version, Driver: driver, Runner: runner, Store: store, Record: record,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
-	}, nil
+	}, closeRecord, nil
+}
+
+// openOnce opens the record when it is first asked for. What is returned beside that closes
+// it, if it was opened.
+func openOnce(path string) (open func() (*audit.Log, error), end func()) {
+	var opened atomic.Pointer[audit.Log]
+	open = sync.OnceValues(func() (*audit.Log, error) {
+		log, err := audit.Open(path, nil)
+		opened.Store(log)
+		return log, err
+	})
+	return open, func() {
+		if log := opened.Load(); log != nil {
+			// All rows are on the disk already: closing only tidies up.
+			_ = log.Close()
+		}
+	}
 }
 
 type dirs struct{ state, cache string }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"airlock/internal/audit"
 	"airlock/internal/changes"
 	"airlock/internal/executor"
 	"airlock/internal/sandbox"
@@ -32,6 +33,7 @@ type Program struct {
 	Driver  sandbox.Driver
 	Runner  *executor.Runner
 	Store   func() (*changes.Store, error) // opened by the commands that need it
+	Record  func() (*audit.Log, error)     // the same; kept open until the program ends
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -115,7 +117,7 @@ changed, and lets out only the changes you commit.
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.doctorCmd())
+	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.logCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root
 }
