@@ -25,10 +25,11 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	p, err := wire()
+	p, end, err := wire()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "airlock:", err)
 		return 125
 	}
+	defer end()
 	return cli.Run(ctx, p, args)
 }

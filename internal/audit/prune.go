@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +19,6 @@ type prunedData struct {
 	Hash    string `json:"hash"`    // of that row
 	Why     string `json:"why"`     // "age" or "size"
 }
-
-func hexOf(h Hash) string { return hex.EncodeToString(h[:]) }
 
 const (
 	// pruneEvery is after how many rows of a record, whoever writes them, its bounds are
@@ -78,7 +75,7 @@ func (l *Log) pruneLocked(ctx context.Context) error {
 	if _, err := c.ExecContext(ctx, "DELETE FROM record WHERE seq <= ?", through); err != nil {
 		return err
 	}
-	data, err := json.Marshal(prunedData{through - e.tailSeq, through, hexOf(hash), why})
+	data, err := json.Marshal(prunedData{through - e.tailSeq, through, hash.String(), why})
 	if err != nil {
 		return err
 	}

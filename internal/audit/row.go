@@ -3,6 +3,7 @@ package audit
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 )
@@ -10,18 +11,24 @@ import (
 // A Hash is a SHA-256 sum. A row's covers all of its members and the hash before it.
 type Hash [sha256.Size]byte
 
+// String is the hash in hexadecimal digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText gives String's text.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
 // A Row is one entry of the record.
 type Row struct {
-	Seq  int64           // from 1, without gaps
-	Time time.Time       // UTC, as the clock of the machine had it
-	Kind string          // "call", "verdict", "run", …
-	ID   string          // of the run, plan or change set that the row belongs to
-	User string          // the account's name, as the environment has it
-	UID  int64           // -1 where the system has none
-	PID  int64           // of the airlock that wrote it
-	Data json.RawMessage // redacted and bounded; valid JSON
-	Prev Hash            // of the row before; of the first row, zero
-	Hash Hash
+	Seq  int64           `json:"seq"`  // from 1, without gaps
+	Time time.Time       `json:"time"` // UTC, as the clock of the machine had it
+	Kind string          `json:"kind"` // "call", "verdict", "run", …
+	ID   string          `json:"id"`   // of the run, plan or change set that the row belongs to
+	User string          `json:"user"` // the account's name, as the environment has it
+	UID  int64           `json:"uid"`  // -1 where the system has none
+	PID  int64           `json:"pid"`  // of the airlock that wrote it
+	Data json.RawMessage `json:"data"` // redacted and bounded; valid JSON
+	Prev Hash            `json:"prev"` // of the row before; of the first row, zero
+	Hash Hash            `json:"hash"`
 }
 
 // timeForm has as many digits always, so that times sort as texts.

@@ -11,11 +11,12 @@ import (
 
 // A Report is what Verify found in a record that is whole.
 type Report struct {
-	Rows        int64     `json:"rows"`
-	First, Last time.Time `json:"-"`       // of the first and the last row; zero where there is none
-	Seq         int64     `json:"seq"`     // of the last row that was ever written
-	Hash        Hash      `json:"-"`       // its hash, which stands for the whole record
-	Removed     int64     `json:"removed"` // rows that were removed for their age or for room
+	Rows    int64     `json:"rows"`
+	First   time.Time `json:"first,omitzero"` // of the first and the last row; zero where there is none
+	Last    time.Time `json:"last,omitzero"`
+	Seq     int64     `json:"seq"`     // of the last row that was ever written
+	Hash    Hash      `json:"hash"`    // its hash, which stands for the whole record
+	Removed int64     `json:"removed"` // rows that were removed for their age or for room
 }
 
 // A TamperError is a record that is not what airlock wrote.
@@ -174,7 +175,7 @@ func (v *verifier) end() error {
 		return &TamperError{v.seq + 1, removed(v.seq+1, v.head.headSeq) + " from the record's end"}
 	case v.hash != v.head.headHash:
 		return &TamperError{v.seq, "it was replaced: the record's last row had another hash"}
-	case v.pruned.Through != v.head.tailSeq || v.pruned.Through > 0 && v.pruned.Hash != hexOf(v.head.tailHash):
+	case v.pruned.Through != v.head.tailSeq || v.pruned.Through > 0 && v.pruned.Hash != v.head.tailHash.String():
 		return &TamperError{v.head.tailSeq, "the rows up to this one were removed, and not by airlock"}
 	}
 	v.rep.Seq, v.rep.Hash, v.rep.Removed = v.head.headSeq, v.head.headHash, v.head.tailSeq

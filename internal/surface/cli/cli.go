@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"airlock/internal/audit"
 	"airlock/internal/changes"
 	"airlock/internal/executor"
 	"airlock/internal/sandbox"
@@ -37,7 +38,8 @@ type Program struct {
 
 	// Tools gives the registry with the plugins of these folders beside the usual ones, and
 	// a sentence for each plugin that could not be loaded.
-	Tools func(plugins []string) (*tool.Registry, []string, error)
+	Tools  func(plugins []string) (*tool.Registry, []string, error)
+	Record func() (*audit.Log, error) // the same; kept open until the program ends
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -121,7 +123,7 @@ changed, and lets out only the changes you commit.
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.toolCmd(), p.doctorCmd())
+	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.toolCmd(), p.logCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root
 }

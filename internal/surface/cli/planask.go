@@ -69,7 +69,8 @@ type planHelper struct {
 // Fill gives values for placeholders: those that are known, and a person's.
 func (h *planHelper) Fill(ctx context.Context, step action.Step, names []string) (map[string]string, error) {
 	out := map[string]string{}
-	for _, name := range names {
+	for _, hole := range names {
+		name := bare(hole)
 		value, ok := h.values[name]
 		if !ok && h.asking {
 			h.screen.settle()
@@ -81,7 +82,7 @@ func (h *planHelper) Fill(ctx context.Context, step action.Step, names []string)
 			ok = value != ""
 		}
 		if ok {
-			out[name] = value
+			out[hole] = value
 			h.values[name] = value // the same name means the same everywhere
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"airlock/internal/action"
 	"airlock/internal/changes"
@@ -167,10 +168,11 @@ func (p *Program) planHelper(f *planFlags, plan *action.Plan, asking bool, scree
 	}
 	used := map[string]bool{}
 	for _, step := range plan.Steps {
-		for _, name := range action.Placeholders(step.ShellCommand) {
+		for _, hole := range action.Placeholders(step.ShellCommand) {
+			name := bare(hole)
 			used[name] = true
 			if _, ok := values[name]; !ok && !asking {
-				return nil, usage("step %s has the placeholder <%s>: say --set %s=VALUE", printable(step.ID), printable(name), quoted(name))
+				return nil, usage("step %s has the placeholder %s: say --set %s=VALUE", printable(step.ID), printable(hole), quoted(name))
 			}
 		}
 	}
@@ -181,6 +183,9 @@ func (p *Program) planHelper(f *planFlags, plan *action.Plan, asking bool, scree
 	}
 	return &planHelper{p: p, values: values, asking: asking, screen: screen}, nil
 }
+
+// bare is a placeholder's name without its brackets.
+func bare(placeholder string) string { return strings.TrimSpace(strings.Trim(placeholder, "<>{}")) }
 
 // openEvents gives the sink of a run: the person's screen and, where it was asked for, a
 // file of lines.
