@@ -303,7 +303,6 @@ func (p *Program) shortDiff(ctx context.Context, store *changes.Store, rep *plan
 	if p.showDiffAs(ctx, store, rep.outcome.Set, &diff, p.Stderr) != nil || bytes.Count(diff.Bytes(), []byte("\n")) > most {
 		return // the question offers it
 	}
-	fmt.Fprintln(p.Stderr)
 	_, _ = p.Stderr.Write(diff.Bytes())
 	fmt.Fprintln(p.Stderr)
 }

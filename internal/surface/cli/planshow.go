@@ -84,9 +84,14 @@ func (p *Program) showPlanJSON(plan *action.Plan, inside, host []executor.Review
 
 // showPlan shows a plan for a person.
 func (p *Program) showPlan(w io.Writer, plan *action.Plan, inside, host []executor.Review) {
-	fmt.Fprintln(w, printableLines(plan.Summary))
+	if plan.Summary != "" {
+		fmt.Fprintf(w, "%s\n\n", printableLines(plan.Summary))
+	}
 	for i, r := range host {
-		fmt.Fprintf(w, "\n%d. %s  %s\n", i+1, printable(r.Step.ID), printable(r.Step.Description))
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%d. %s  %s\n", i+1, printable(r.Step.ID), printable(r.Step.Description))
 		p.showStep(w, &r, inside[i].Judgement)
 	}
 }
@@ -126,7 +131,7 @@ func joinNeeds(needs []tool.Need) string {
 func (p *Program) tellReview(ctx context.Context, req *executor.PlanRequest, asking bool, screen *planScreen) (bool, error) {
 	m := &tool.Machine{WorkDir: req.WorkDir, Env: req.Env, Where: tool.OnHost}
 	reviews := p.Plans.Caller.Review(ctx, req.Plan, m)
-	if !screen.quiet {
+	if !screen.quiet && req.Plan.Summary != "" {
 		fmt.Fprintln(p.Stderr, printableLines(req.Plan.Summary))
 	}
 	if req.Direct {
