@@ -48,6 +48,10 @@ type Request struct {
 	Signals <-chan string
 	Resizes <-chan agent.TTY
 
+	// Before is called with the sandbox's ID once that has started, before the command does,
+	// which its error prevents: that is then the run's. It may be nil.
+	Before func(ctx context.Context, id string) error
+
 	// Notes takes sentences about the sandbox before the command starts, and Finished is
 	// called as soon as the command has ended and its output is written, before what it
 	// changed is read. Both may be nil.
@@ -122,6 +126,11 @@ func (r *Runner) use(ctx context.Context, s *Session, req *Request) (*Outcome, e
 		}
 	}
 	out := &Outcome{ID: s.ID()}
+	if req.Before != nil {
+		if err := req.Before(ctx, out.ID); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.command(ctx, s.sb, req, s.work, out); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,17 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 			if err != nil {
 				return fail(commitCode(err), explainSet(err))
 			}
-			rep, err := store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry})
+			var rep *changes.CommitReport
+			do := func() (*decisionResult, error) {
+				var err error
+				rep, err = store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry})
+				return commitResult(rep), err
+			}
+			if dry { // which changes nothing
+				_, err = do()
+			} else {
+				err = p.recorded(cmd.Context(), rowCommit, id, &decisionRow{Paths: paths, Force: force}, do)
+			}
 			if err != nil {
 				return fail(commitCode(err), explainSet(err))
 			}
@@ -113,7 +123,7 @@ func (p *Program) discardCmd() *cobra.Command {
 list of changes stays, for airlock changes --all.`,
 		Args:              takes(1, math.MaxInt, "say which change sets: airlock discard ID…; airlock changes lists them"),
 		ValidArgsFunction: p.completeSets,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := p.open()
 			if err != nil {
 				return err
@@ -121,7 +131,9 @@ list of changes stays, for airlock changes --all.`,
 			for _, arg := range args {
 				id, err := store.Resolve(arg)
 				if err == nil {
-					err = store.Discard(id)
+					err = p.recorded(cmd.Context(), rowDiscard, id, &decisionRow{}, func() (*decisionResult, error) {
+						return &decisionResult{State: changes.Discarded}, store.Discard(id)
+					})
 				}
 				if err != nil {
 					return fail(commitCode(err), explainSet(err))

@@ -18,6 +18,8 @@ type runReport struct {
 	code    int
 	state   changes.State // "" while the set's own holds
 	failure error         // why there was no run to speak of
+	// unrecorded is why the run's end is not in the record: nothing is decided then.
+	unrecorded error
 
 	asking  bool      // there is somebody to ask
 	quiet   bool      // the answer is an object: changes are in it, and not listed
@@ -25,6 +27,17 @@ type runReport struct {
 	capture *captured // what --json keeps; nil otherwise
 
 	showDiff func() // shows the changes, where there is somebody to ask; nil: the question does
+}
+
+// noteUnrecorded takes an end that could not be recorded for airlock's own failure.
+func (r *runReport) noteUnrecorded(err error) {
+	if err == nil {
+		return
+	}
+	if r.out.Set != nil && len(r.out.Set.Changes) > 0 {
+		err = fmt.Errorf("%w; the changes are kept as %s", err, r.out.Set.ID)
+	}
+	r.unrecorded, r.failure, r.code = fail(exitFailed, err), err, exitFailed
 }
 
 // exitOf is the exit code for how a command ended.
@@ -108,15 +121,20 @@ func (r *runReport) object() *runObject {
 	if r.state != "" {
 		o.State = r.state
 	}
+	o.Error = r.trouble()
+	return o
+}
+
+// trouble says why there was no run, the sandbox ended, or a commit was refused; "" where
+// nothing was wrong.
+func (r *runReport) trouble() string {
 	switch {
 	case r.failure != nil:
-		o.Error = r.failure.Error()
+		return r.failure.Error()
 	case r.out.Ended != nil:
-		o.Error = r.out.Ended.Error()
+		return r.out.Ended.Error()
 	case r.out.Output != nil:
-		o.Error = r.out.Output.Error()
-	case res.NotStarted != "":
-		o.Error = res.NotStarted
+		return r.out.Output.Error()
 	}
-	return o
+	return r.out.Result.NotStarted
 }

@@ -76,7 +76,10 @@ func (p *Program) run(ctx context.Context, f *runFlags, argv []string) error {
 		return err
 	}
 	p.tellEnd(rep, argv[0], f.timeout)
-	settled := p.settle(ctx, store, rep, wish)
+	settled := rep.unrecorded
+	if settled == nil {
+		settled = p.settle(ctx, store, rep, wish)
+	}
 	if f.json {
 		if err := p.printJSON(rep.object()); err != nil {
 			return err
@@ -106,11 +109,13 @@ func (p *Program) execute(ctx context.Context, f *runFlags, req *executor.Reques
 	defer signals.stop()
 	req.Signals = signals.forward
 	req.Notes = func(note string) { p.say("%s", note) }
+	recorded := p.trail(req)
 	out, err := p.Runner.Run(ctx, req)
 	s.restore()
 	rep := &runReport{out: out, asking: s.interactive && !f.json, quiet: f.json, screen: s.screen, capture: s.captured}
 	if err == nil {
 		rep.code = exitOf(out)
+		rep.noteUnrecorded(recorded.end(ctx, rep))
 		return rep, nil
 	}
 	rep.out, rep.code = &executor.Outcome{}, exitFailed
@@ -119,6 +124,7 @@ func (p *Program) execute(ctx context.Context, f *runFlags, req *executor.Reques
 		rep.code, rep.failure = code, fmt.Errorf("ended by %s", signals.name())
 		err = nil // who sent it knows
 	}
+	err = errors.Join(err, recorded.end(ctx, rep))
 	if f.json {
 		if err := p.printJSON(rep.object()); err != nil {
 			return nil, err

@@ -14,19 +14,26 @@ func (p *Program) settle(ctx context.Context, store *changes.Store, rep *runRepo
 	if set == nil || len(set.Changes) == 0 {
 		return nil
 	}
-	choice := circumstances{wish: wish, code: rep.code, asking: rep.asking, work: set.Work, outside: set.Outside}.decide()
+	seen := circumstances{wish: wish, code: rep.code, asking: rep.asking, work: set.Work, outside: set.Outside}
+	choice := seen.decide()
 	if choice != discard || set.Work+set.Outside > 0 {
 		p.tellChanges(rep, choice)
 	}
-	if choice == undecided {
+	asked := choice == undecided
+	if asked {
 		choice = p.askAbout(ctx, store, set)
 	}
+	row := &decisionRow{By: decidedBy(wish, asked)}
 	switch choice {
 	case commit:
-		return p.commitRun(ctx, store, rep)
+		return p.commitRun(ctx, store, rep, row)
 	case discard:
-		return p.discardRun(store, rep)
+		return p.discardRun(ctx, store, rep, row)
 	default:
+		if err := p.noteKept(ctx, set.ID, row); err != nil {
+			rep.failure = err
+			return err
+		}
 		if rep.quiet {
 			return nil
 		}
@@ -71,9 +78,18 @@ func (p *Program) askAbout(ctx context.Context, store *changes.Store, set *chang
 	return ask(in, p.Stderr, func() error { return p.showDiff(ctx, store, set, p.Stderr) })
 }
 
-func (p *Program) commitRun(ctx context.Context, store *changes.Store, rep *runReport) error {
+func (p *Program) commitRun(ctx context.Context, store *changes.Store, rep *runReport, row *decisionRow) error {
 	id := rep.out.Set.ID
-	done, err := store.Commit(ctx, id, nil)
+	var done *changes.CommitReport
+	err := p.recorded(ctx, rowCommit, id, row, func() (*decisionResult, error) {
+		var err error
+		done, err = store.Commit(ctx, id, nil)
+		return commitResult(done), err
+	})
+	if err != nil && done != nil && len(done.Committed) > 0 { // it was done, but not recorded
+		rep.failure, rep.state = err, done.State
+		return err
+	}
 	if err != nil {
 		rep.failure = err
 		p.say("nothing was committed; the changes are kept as %s", id)
@@ -88,10 +104,16 @@ func (p *Program) commitRun(ctx context.Context, store *changes.Store, rep *runR
 	return nil
 }
 
-func (p *Program) discardRun(store *changes.Store, rep *runReport) error {
+func (p *Program) discardRun(ctx context.Context, store *changes.Store, rep *runReport, row *decisionRow) error {
 	set := rep.out.Set
-	if err := store.Remove(set.ID); err != nil {
-		return fmt.Errorf("discard %s: %w", set.ID, err)
+	err := p.recorded(ctx, rowDiscard, set.ID, row, func() (*decisionResult, error) {
+		if err := store.Remove(set.ID); err != nil {
+			return nil, fmt.Errorf("discard %s: %w", set.ID, err)
+		}
+		return &decisionResult{State: changes.Discarded}, nil
+	})
+	if err != nil {
+		return err
 	}
 	rep.state = changes.Discarded
 	if set.Work+set.Outside > 0 && !rep.quiet {

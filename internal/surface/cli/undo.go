@@ -29,7 +29,12 @@ its present state. The change set is kept afterwards: airlock commit lets it out
 			} else if id, err = store.LastCommitted(); err != nil {
 				return fail(commitCode(err), explainSet(err))
 			}
-			rep, err := store.Undo(cmd.Context(), id, &changes.UndoOptions{Force: force})
+			var rep *changes.UndoReport
+			err = p.recorded(cmd.Context(), rowUndo, id, &decisionRow{Force: force}, func() (*decisionResult, error) {
+				var err error
+				rep, err = store.Undo(cmd.Context(), id, &changes.UndoOptions{Force: force})
+				return undoResult(rep), err
+			})
 			if err != nil {
 				return fail(commitCode(err), explainSet(err))
 			}

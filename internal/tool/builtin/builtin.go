@@ -14,7 +14,7 @@ import (
 
 // Tools makes the built-in tools.
 func Tools() []tool.Tool {
-	return []tool.Tool{Run()}
+	return []tool.Tool{Run(), ReadFile(), WriteFile(), ListDir()}
 }
 
 //go:embed schemas/*.json

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
 	"strings"
 	"time"
 
@@ -87,15 +86,6 @@ func (r *run) Invoke(ctx context.Context, m *tool.Machine, call tool.Call) tool.
 		c.dir = absolute(m, args.WorkDir)
 	}
 	return c.run(ctx)
-}
-
-// absolute is a path that may be relative to the Machine's working folder. It stays as
-// it was written otherwise: a link before ".." leads elsewhere than the words say.
-func absolute(m *tool.Machine, name string) string {
-	if path.IsAbs(name) || m.WorkDir == "" {
-		return name
-	}
-	return strings.TrimSuffix(m.WorkDir, "/") + "/" + name
 }
 
 // A command is one call of cmd.run.

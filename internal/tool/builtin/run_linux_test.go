@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -242,11 +243,9 @@ func TestRunDoesNoMoreThanItsLineSays(t *testing.T) {
 	w := newWorld(t)
 	evil := filepath.Join(w.dir, "evil")
 	write(t, evil, "echo evil\n")
-	for name, value := range map[string]string{
+	maps.Copy(w.m.Env, map[string]string{
 		"BASH_ENV": evil, "ENV": evil, "BASH_FUNC_ls%%": "() { echo evil; }", "SHELLOPTS": "xtrace", "BASHOPTS": "extglob",
-	} {
-		w.m.Env[name] = value
-	}
+	})
 	write(t, filepath.Join(w.dir, ".bashrc"), "echo evil\n")
 	write(t, filepath.Join(w.dir, ".profile"), "echo evil\n")
 	if res := w.run("ls -d /; echo $0"); res.Stdout != "/\nbash\n" || res.Stderr != "" {

@@ -1,0 +1,95 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"airlock/internal/tool"
+)
+
+// maxLinks is how many symbolic links a path may lead over, as for the kernel.
+const maxLinks = 40
+
+var (
+	errLinks  = errors.New("too many levels of symbolic links")
+	errHidden = errors.New(absent)
+)
+
+// absolute is a path that may be relative to the Machine's working folder. It stays as
+// it was written otherwise: a link before ".." leads elsewhere than the words say.
+func absolute(m *tool.Machine, name string) string {
+	if path.IsAbs(name) || m.WorkDir == "" {
+		return name
+	}
+	return strings.TrimSuffix(m.WorkDir, "/") + "/" + name
+}
+
+// seen is the absolute path that a call is about. Where paths are hidden it has every link
+// on the way resolved, and is errHidden if it is one of those.
+//
+// This holds against who makes the call. It does not hold against another process of the
+// machine that puts a link in the way after the look: such a process can read what it
+// likes by itself. In a sandbox nothing needs this, because what is hidden is not there.
+func seen(ctx context.Context, m *tool.Machine, name string) (string, error) {
+	name = absolute(m, name)
+	if m.Hidden == nil {
+		return name, nil
+	}
+	real, err := resolve(ctx, m, name)
+	if err != nil {
+		return "", err
+	}
+	if m.Hidden(real) {
+		return "", errHidden
+	}
+	return real, nil
+}
+
+// resolve is an absolute path with every link resolved, as far as it exists.
+func resolve(ctx context.Context, m *tool.Machine, name string) (string, error) {
+	at, links := "/", 0
+	rest := strings.Split(name, "/")
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, part)
+		info, err := m.Client.Stat(ctx, next, false)
+		if isAbsent(err) && !climbs(rest) {
+			return path.Join(next, path.Join(rest...)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if info.Type != "symlink" {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", errLinks
+		}
+		if path.IsAbs(info.Target) {
+			at = "/"
+		}
+		rest = append(strings.Split(info.Target, "/"), rest...)
+	}
+	return at, nil
+}
+
+// climbs reports whether a path has a "..", which leads nowhere behind what is absent.
+func climbs(parts []string) bool {
+	for _, part := range parts {
+		if part == ".." {
+			return true
+		}
+	}
+	return false
+}

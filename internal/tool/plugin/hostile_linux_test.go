@@ -1,0 +1,146 @@
+package plugin_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"airlock/agent"
+	"airlock/internal/tool"
+)
+
+// pid reads a process's number that a script wrote into the working folder.
+func pid(t *testing.T, m *tool.Machine, file string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(m.WorkDir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || n < 2 {
+		t.Fatalf("%s holds %q", file, data)
+	}
+	return n
+}
+
+// gone reports whether a process is, or is about to be: what was killed may still be
+// waiting for whoever collects it.
+func gone(n int) bool {
+	if errors.Is(unix.Kill(n, 0), unix.ESRCH) {
+		return true
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(n) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// reap ends a process that a test lets live on.
+func reap(t *testing.T, n int) {
+	t.Cleanup(func() { _ = unix.Kill(n, unix.SIGKILL) })
+}
+
+func TestAChildInTheBackgroundDoesNotHoldTheAnswer(t *testing.T) {
+	m := machine(t)
+	p := probe(t, "", sh(`sleep 300 & echo $! >child; echo '{"ok":true,"stdout":"done"}'`), nil)
+	begin := time.Now()
+	res := p.Invoke(t.Context(), m, goCall())
+	reap(t, pid(t, m, "child"))
+	if !res.OK || res.Stdout != "done" {
+		t.Errorf("Invoke: ok %v, stdout %q, stderr %q", res.OK, res.Stdout, res.Stderr)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("the answer took %s", took)
+	}
+}
+
+func TestAChildThatWritesAfterTheAnswerDoesNotHoldIt(t *testing.T) {
+	m := machine(t)
+	p := probe(t, "", sh(`(while :; do echo noise || exit; done) & echo $! >child; echo '{"ok":true}'`), nil)
+	begin := time.Now()
+	res := p.Invoke(t.Context(), m, goCall())
+	reap(t, pid(t, m, "child"))
+	if code := res.Code(); code != tool.ParseError && code != tool.IOError {
+		t.Errorf("Invoke: ok %v, code %q: what the child wrote was taken for an answer", res.OK, code)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("the answer took %s", took)
+	}
+}
+
+// limited reports whether commands can be held in a control group here.
+func limited(t *testing.T, m *tool.Machine) bool {
+	t.Helper()
+	params := agent.ExecParams{Argv: []string{"/bin/true"}, ExecOptions: agent.ExecOptions{MaxProcs: 8}}
+	res, err := m.Client.Run(t.Context(), params, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Success()
+}
+
+func TestWhatIsTooSlowIsEndedWithItsChildren(t *testing.T) {
+	for _, tt := range []struct {
+		name, start string
+		groups      bool // only a control group can tell whose it is
+	}{
+		{"a child of its group", "sleep 300 & echo $! >child", false},
+		{"a child that is deaf", "sh -c 'trap \"\" TERM HUP INT; echo $$ >child; exec sleep 300' &", false},
+		{"a child with a session of its own", "setsid sh -c 'echo $$ >child; exec sleep 300' &", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := machine(t)
+			if tt.groups && !limited(t, m) {
+				t.Skip("no control groups that a command can be held in: its sandbox's end is this child's")
+			}
+			p := probeWith(t, "timeout: 700ms", sh(tt.start+"\nwhile [ ! -s child ]; do :; done; exec sleep 300"))
+			res := p.Invoke(t.Context(), m, goCall())
+			if res.Code() != tool.Timeout {
+				t.Errorf("code = %q (%s), want %q", res.Code(), res.Stderr, tool.Timeout)
+			}
+			if n := pid(t, m, "child"); !gone(n) {
+				reap(t, n)
+				t.Errorf("process %d lives on", n)
+			}
+		})
+	}
+}
+
+func TestAForkBombIsBounded(t *testing.T) {
+	m := machine(t)
+	if !limited(t, m) {
+		t.Skip("no control groups that a command can be held in: the sandbox's own limit holds")
+	}
+	// No real one: where the limit fails, it ends at 400 by itself.
+	p := probeWith(t, "timeout: 5s", sh("i=0; while [ $i -lt 400 ]; do sleep 300 & echo $i >count; i=$((i+1)); done; exec sleep 300"))
+	res := p.Invoke(t.Context(), m, goCall())
+	if res.OK {
+		t.Error("the bomb is a success")
+	}
+	if n := pid(t, m, "count"); n > 256 {
+		t.Errorf("it made %d processes, want 256 at most", n)
+	}
+}
+
+func TestCallsSideBySide(t *testing.T) {
+	m := machine(t)
+	p := probe(t, "", "#!/bin/sh\nread -r call\nprintf '{\"ok\":true,\"stdout\":\"%s\"}' \"${call##*:}\"\n", nil)
+	answers := make(chan string)
+	for i := range 8 {
+		go func() {
+			call := goCall()
+			call.Args = []byte(`{"n":` + strconv.Itoa(i) + `}`)
+			answers <- strconv.Itoa(i) + "}}=" + p.Invoke(t.Context(), m, call).Stdout
+		}()
+	}
+	for range 8 {
+		want, got, _ := strings.Cut(<-answers, "=")
+		if got != want {
+			t.Errorf("answer %q, want %q", got, want)
+		}
+	}
+}
