@@ -221,8 +221,8 @@ func (p *planRun) try(ctx context.Context, i int, step action.Step, attempt int)
 func (p *planRun) call(ctx context.Context, q *tool.Question) (tool.Result, tool.Judgement, error) {
 	stdout, stderr := event.Split(p.req.Events, q.Step, "stdout"), event.Split(p.req.Events, q.Step, "stderr")
 	defer func() {
-		stdout.Flush()
-		stderr.Flush()
+		_ = stdout.Close() // it cannot fail: what is left is an event
+		_ = stderr.Close()
 	}()
 	return p.Caller.CallOn(ctx, q, func(context.Context) (*tool.Machine, func(), error) {
 		m := *p.machine

@@ -202,12 +202,11 @@ func (p *Program) openEvents(ctx context.Context, name string, screen *planScree
 		out, closeFile = file, file.Close
 	}
 	bus := event.NewBus(nil)
-	sub := bus.Subscribe(nil)
+	sub := bus.Subscribe(0)
 	written := make(chan error, 1)
 	go func() { written <- event.WriteLines(context.WithoutCancel(ctx), out, sub) }()
 	return sinks{screen, bus}, func() error {
-		bus.Close()
-		if err := errors.Join(<-written, closeFile()); err != nil {
+		if err := errors.Join(bus.Close(), <-written, closeFile()); err != nil {
 			return fail(exitFailed, fmt.Errorf("write the events: %w", err))
 		}
 		return nil
