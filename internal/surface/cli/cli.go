@@ -13,6 +13,7 @@ import (
 	"airlock/internal/audit"
 	"airlock/internal/changes"
 	"airlock/internal/executor"
+	"airlock/internal/gate"
 	"airlock/internal/sandbox"
 )
 
@@ -34,6 +35,7 @@ type Program struct {
 	Runner  *executor.Runner
 	Store   func() (*changes.Store, error) // opened by the commands that need it
 	Record  func() (*audit.Log, error)     // the same; kept open until the program ends
+	Gate    *gate.Gate
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -117,7 +119,7 @@ changed, and lets out only the changes you commit.
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.logCmd(), p.doctorCmd())
+	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.logCmd(), p.policyCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root
 }
