@@ -1,30 +1,41 @@
 package main
 
 import (
-	"errors"
+	"context"
+	"io"
 	"log/slog"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
+	"airlock/agent"
+	"airlock/internal/audit"
 	"airlock/internal/changes"
 	"airlock/internal/executor"
+	"airlock/internal/gate"
 	"airlock/internal/sandbox/gvisor"
+	"airlock/internal/sandbox/host"
 	"airlock/internal/surface/cli"
+	"airlock/internal/tool"
+	"airlock/internal/tool/builtin"
+	"airlock/internal/tool/builtin/pkgs"
+	"airlock/internal/tool/plugin"
 )
 
-// wire composes the program, from the command line down to the engine.
-func wire() (*cli.Program, error) {
+// wire composes the program, from the command line down to the engine. What is returned
+// beside it is to be called at the end.
+func wire() (*cli.Program, func(), error) {
 	dirs, err := folders()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	log := logger()
 	store := sync.OnceValues(func() (*changes.Store, error) {
 		return changes.OpenStore(filepath.Join(dirs.state, "changes"))
 	})
+	record, closeRecord := openOnce(filepath.Join(dirs.state, "record.db"))
 	driver := gvisor.New(&gvisor.Options{
 		StateDir:  dirs.state,
 		Engine:    gvisor.StaticEngine(dirs.cache, os.Stderr),
@@ -33,75 +44,87 @@ func wire() (*cli.Program, error) {
 		Logger:    log,
 	})
 	runner := &executor.Runner{
-		Driver: driver, Store: store, Homes: homes(), State: []string{dirs.state},
+		Driver: driver, Store: store, Homes: homes(), State: []string{dirs.state}, Settings: dirs.settings(),
 		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
 	}
+	guard, err := gate.New(&gate.Options{
+		System: filepath.Join(system, "policy.yaml"), User: dirs.setting("policy.yaml"),
+		Homes: homes(), State: append(dirs.settings(), dirs.state), HostIdentity: identity(),
+		Approver: cli.NewApprover(os.Stdin, os.Stderr), Logger: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	builtins := slices.Concat(builtin.Tools(), pkgs.Tools())
+	tools, err := tool.NewRegistry(builtins...)
+	if err != nil {
+		return nil, nil, err
+	}
+	plans := &executor.PlanRunner{
+		Runner:   runner,
+		Caller:   &executor.Caller{Tools: tools, Guard: guard, Record: recorder(record)},
+		Journals: &executor.Journals{Dir: filepath.Join(dirs.state, "plans")},
+		Host: func(ctx context.Context) (*agent.Client, io.Closer, error) {
+			a, err := host.Start(ctx, &host.Options{Agent: agentBeside(), Logger: log})
+			if err != nil {
+				return nil, nil, err
+			}
+			return a.Client(), a, nil
+		},
+	}
 	return &cli.Program{
-		Version: version, Driver: driver, Runner: runner, Store: store,
+		Version: version, Driver: driver, Runner: runner, Store: store, Record: record, Gate: guard, Plans: plans,
+		Tools: func(folders []string) (*tool.Registry, []string, error) {
+			return withPlugins(builtins, dirs.setting("plugins"), folders, log)
+		},
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
-	}, nil
+	}, closeRecord, nil
 }
 
-type dirs struct{ state, cache string }
-
-// folders are where Airlock keeps what lasts and what can be made again.
-func folders() (dirs, error) {
-	if home := os.Getenv("AIRLOCK_HOME"); home != "" {
-		abs, err := filepath.Abs(home)
-		return dirs{abs, filepath.Join(abs, "cache")}, err
+// withPlugins adds to the built-in tools the plugins of the usual folder, if there is one,
+// and of others. What could not be loaded is said.
+func withPlugins(builtins []tool.Tool, usual string, folders []string, log *slog.Logger) (*tool.Registry, []string, error) {
+	opts := &plugin.Options{Logger: log}
+	for _, t := range builtins {
+		opts.Taken = append(opts.Taken, t.Info().Name)
 	}
-	state, cache := os.Getenv("XDG_STATE_HOME"), os.Getenv("XDG_CACHE_HOME")
-	if filepath.IsAbs(state) && filepath.IsAbs(cache) {
-		return dirs{filepath.Join(state, "airlock"), filepath.Join(cache, "airlock")}, nil
+	if usual != "" {
+		folders = append(slices.Clone(folders), usual)
+		opts.Optional = []string{usual}
 	}
-	all := homes()
-	if len(all) == 0 {
-		return dirs{}, errors.New("there is no home folder to keep state in; set AIRLOCK_HOME")
+	plugins, problems := plugin.Load(folders, opts)
+	var said []string
+	for i := range problems {
+		said = append(said, problems[i].Error())
 	}
-	if !filepath.IsAbs(state) {
-		state = filepath.Join(all[0], ".local", "state")
-	}
-	if !filepath.IsAbs(cache) {
-		cache = filepath.Join(all[0], ".cache")
-	}
-	return dirs{filepath.Join(state, "airlock"), filepath.Join(cache, "airlock")}, nil
+	reg, err := tool.NewRegistry(slices.Concat(builtins, plugins)...)
+	return reg, said, err
 }
 
-// homes are the person's home folders: $HOME, and what the account says, which a changed
-// $HOME must not uncover.
-func homes() []string {
-	var out []string
-	add := func(dir string) {
-		if filepath.IsAbs(dir) && dir != "/" && !slices.Contains(out, filepath.Clean(dir)) {
-			out = append(out, filepath.Clean(dir))
+// recorder is the record, opened when its first row is written.
+type recorder func() (*audit.Log, error)
+
+func (r recorder) Record(ctx context.Context, kind, id string, data any) error {
+	log, err := r()
+	if err != nil {
+		return err
+	}
+	return log.Record(ctx, kind, id, data)
+}
+
+// openOnce opens the record when it is first asked for. What is returned beside that closes
+// it, if it was opened.
+func openOnce(path string) (open func() (*audit.Log, error), end func()) {
+	var opened atomic.Pointer[audit.Log]
+	open = sync.OnceValues(func() (*audit.Log, error) {
+		log, err := audit.Open(path, nil)
+		opened.Store(log)
+		return log, err
+	})
+	return open, func() {
+		if log := opened.Load(); log != nil {
+			// All rows are on the disk already: closing only tidies up.
+			_ = log.Close()
 		}
 	}
-	add(os.Getenv("HOME"))
-	if u, err := user.Current(); err == nil {
-		add(u.HomeDir)
-	}
-	return out
-}
-
-// agentBeside is the small guest agent, where it lies beside this program.
-func agentBeside() string {
-	exe, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	path := filepath.Join(filepath.Dir(exe), "airlock-agent")
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
-		return ""
-	}
-	return path
-}
-
-// logger logs to stderr at AIRLOCK_LOG's level, or not at all.
-func logger() *slog.Logger {
-	var level slog.Level
-	text := os.Getenv("AIRLOCK_LOG")
-	if text == "" || level.UnmarshalText([]byte(text)) != nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }

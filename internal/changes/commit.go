@@ -31,6 +31,10 @@ type CommitOptions struct {
 	// list, and never goes through a folder that has become a link.
 	Force bool
 
+	// Refuse says why a change of a set is not to be let out, and "" where it may be; nil
+	// refuses none. What is refused is treated like a change that can never be committed.
+	Refuse func(set *Header, c *Change) string
+
 	// DryRun checks everything, and touches nothing.
 	DryRun bool
 

@@ -9,11 +9,24 @@ import (
 	"slices"
 )
 
+// refuse marks what the options do not let out.
+func (m *committer) refuse(o *CommitOptions) {
+	if o.Refuse == nil {
+		return
+	}
+	for i := range m.set.Changes {
+		if ch := &m.set.Changes[i]; ch.Refused == "" {
+			ch.Refused = o.Refuse(&m.set.Header, ch)
+		}
+	}
+}
+
 // commit chooses, checks, plans and runs one commit.
 func (m *committer) commit(ctx context.Context, o *CommitOptions) (*CommitReport, error) {
 	if err := m.othersFinished(); err != nil {
 		return nil, err
 	}
+	m.refuse(o)
 	sel, err := choose(m.set, o.Paths, m.committed())
 	if err != nil {
 		return nil, fmt.Errorf("commit change set %s: %w", m.id, err)

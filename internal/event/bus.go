@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -238,7 +239,7 @@ func value(e Event) Event {
 	if v.IsNil() {
 		return nil
 	}
-	e, _ = v.Elem().Interface().(Event)
+	e, _ = reflect.TypeAssert[Event](v.Elem())
 	return e
 }
 
@@ -250,8 +251,8 @@ func cost(e Event) int {
 	}
 	sum := itself
 	if v := reflect.ValueOf(e); v.Kind() == reflect.Struct {
-		for i := range v.NumField() {
-			if f := v.Field(i); f.Kind() == reflect.String {
+		for _, f := range v.Fields() {
+			if f.Kind() == reflect.String {
 				sum += f.Len()
 			}
 		}
@@ -264,7 +265,7 @@ func cost(e Event) int {
 func WriteLines(ctx context.Context, w io.Writer, sub *Subscription) error {
 	for {
 		n, err := sub.Next(ctx)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

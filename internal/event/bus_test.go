@@ -30,7 +30,7 @@ func drain(t *testing.T, sub *event.Subscription) []event.Numbered {
 	var list []event.Numbered
 	for {
 		n, err := sub.Next(t.Context())
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return list
 		}
 		if err != nil {
@@ -295,11 +295,11 @@ func TestCloseWakesWhoWaits(t *testing.T) {
 						t.Errorf("Close: %v", err)
 					}
 				}
-				if err := <-got; err != io.EOF {
+				if err := <-got; !errors.Is(err, io.EOF) {
 					t.Errorf("Next: err = %v, want io.EOF", err)
 				}
 				b.Publish(output(1)) // nobody is there, or it is too late
-				if _, err := sub.Next(t.Context()); err != io.EOF {
+				if _, err := sub.Next(t.Context()); !errors.Is(err, io.EOF) {
 					t.Errorf("Next after the end: err = %v, want io.EOF", err)
 				}
 			})

@@ -13,6 +13,7 @@ import (
 	"airlock/internal/audit"
 	"airlock/internal/changes"
 	"airlock/internal/executor"
+	"airlock/internal/gate"
 	"airlock/internal/sandbox"
 	"airlock/internal/tool"
 )
@@ -34,12 +35,13 @@ type Program struct {
 	Driver  sandbox.Driver
 	Runner  *executor.Runner
 	Store   func() (*changes.Store, error) // opened by the commands that need it
+	Record  func() (*audit.Log, error)     // the same; kept open until the program ends
+	Gate    *gate.Gate
 	Plans   *executor.PlanRunner
 
 	// Tools gives the registry with the plugins of these folders beside the usual ones, and
 	// a sentence for each plugin that could not be loaded.
-	Tools  func(plugins []string) (*tool.Registry, []string, error)
-	Record func() (*audit.Log, error) // the same; kept open until the program ends
+	Tools func(plugins []string) (*tool.Registry, []string, error)
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -123,7 +125,8 @@ changed, and lets out only the changes you commit.
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.toolCmd(), p.logCmd(), p.doctorCmd())
+	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.toolCmd(),
+		p.policyCmd(), p.logCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root
 }

@@ -14,7 +14,7 @@ import (
 
 // Tools makes the built-in tools.
 func Tools() []tool.Tool {
-	return []tool.Tool{Run(), ReadFile(), WriteFile(), ListDir()}
+	return []tool.Tool{Run(), ReadFile(), WriteFile(), ListDir(), Sysinfo()}
 }
 
 //go:embed schemas/*.json

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"airlock/internal/tool"
@@ -63,7 +64,8 @@ func resolve(ctx context.Context, m *tool.Machine, name string) (string, error) 
 		}
 		next := path.Join(at, part)
 		info, err := m.Client.Stat(ctx, next, false)
-		if isAbsent(err) && !climbs(rest) {
+		// A ".." behind what is absent leads nowhere.
+		if isAbsent(err) && !slices.Contains(rest, "..") {
 			return path.Join(next, path.Join(rest...)), nil
 		}
 		if err != nil {
@@ -82,14 +84,4 @@ func resolve(ctx context.Context, m *tool.Machine, name string) (string, error) 
 		rest = append(strings.Split(info.Target, "/"), rest...)
 	}
 	return at, nil
-}
-
-// climbs reports whether a path has a "..", which leads nowhere behind what is absent.
-func climbs(parts []string) bool {
-	for _, part := range parts {
-		if part == ".." {
-			return true
-		}
-	}
-	return false
 }

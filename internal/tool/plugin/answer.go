@@ -17,6 +17,7 @@ import (
 
 const (
 	maxMeta    = 64 << 10 // bytes of meta as it was printed
+	maxDepth   = 32       // of objects and lists within each other in meta
 	maxMembers = 1000     // values in meta
 )
 
@@ -50,7 +51,7 @@ func parseAnswer(data []byte) (tool.Result, error) {
 		case "meta":
 			res.Meta, err = parseMeta(m.raw)
 		default:
-			err = fmt.Errorf("is not known; %s", instead(m.name, []string{"ok", "stdout", "stderr", "meta"}))
+			err = errors.New("is not known; there are ok, stdout, stderr and meta")
 		}
 		if err != nil {
 			return none, fmt.Errorf("its answer's member %.80q: %w", m.name, err)
@@ -79,7 +80,7 @@ func checkCode(res *tool.Result) error {
 	}
 	code, ok := given.(string)
 	if !ok || !slices.Contains(tool.ErrorCodes, tool.ErrorCode(code)) {
-		return fmt.Errorf("its answer's meta.error_code is %.80s; there are %s", compact(given), strings.Join(words(tool.ErrorCodes), ", "))
+		return fmt.Errorf("its answer's meta.error_code is %.80s; there are %s", compact(given), strings.Trim(strings.ReplaceAll(fmt.Sprint(tool.ErrorCodes), " ", ", "), "[]"))
 	}
 	res.Meta[tool.MetaErrorCode] = tool.ErrorCode(code)
 	return nil

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"airlock/internal/tool/plugin/manifest"
 )
 
 var (
@@ -81,14 +83,14 @@ func readRegular(root *os.Root, name string, limit int64) ([]byte, error) {
 }
 
 // checkExecutable looks at the executable that a manifest names.
-func checkExecutable(root *os.Root, m *manifest) *Problem {
-	st, err := root.Lstat(m.executable)
-	path := root.Name() + string(os.PathSeparator) + m.executable
+func checkExecutable(root *os.Root, m *manifest.Manifest) *Problem {
+	st, err := root.Lstat(m.Executable)
+	path := root.Name() + string(os.PathSeparator) + m.Executable
 	say := func(p *Problem) *Problem {
-		p.Line, p.Column = m.executableAt.line, m.executableAt.col
+		p.Line, p.Column = m.ExecutableAt.Line, m.ExecutableAt.Column
 		return p
 	}
-	what := "executable: " + m.executable
+	what := "executable: " + m.Executable
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return say(&Problem{Text: what + ": there is no such file beside the manifest", Mend: "put it there, or mend the name", Err: err})

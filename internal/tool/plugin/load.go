@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"airlock/internal/tool"
+	"airlock/internal/tool/plugin/manifest"
 )
 
 const (
@@ -144,21 +145,21 @@ func (l *loader) load(root *os.Root, file, want string) {
 }
 
 func (l *loader) read(root *os.Root, file, want string) (*plugin, *Problem) {
-	data, err := readRegular(root, file, maxManifest)
+	data, err := readRegular(root, file, manifest.MaxBytes)
 	if err != nil {
 		return nil, &Problem{Text: err.Error(), Err: err}
 	}
-	m, problem := parseManifest(data, func(name string) ([]byte, error) { return readRegular(root, name, maxSchema) })
+	m, problem := manifest.Parse(data, func(name string) ([]byte, error) { return readRegular(root, name, maxSchema) })
 	if problem != nil {
 		return nil, problem
 	}
-	if want != "" && m.name != want {
-		p := m.nameAt.at("name: the plugin is %q, and its manifest is found as %q", m.name, want)
+	if want != "" && m.Name != want {
+		p := m.NameAt.At("name: the plugin is %q, and its manifest is found as %q", m.Name, want)
 		p.Mend = "give both the same name"
 		return nil, p
 	}
-	if first, taken := l.names[m.name]; taken {
-		p := m.nameAt.at("name: there is a tool %q already", m.name)
+	if first, taken := l.names[m.Name]; taken {
+		p := m.NameAt.At("name: there is a tool %q already", m.Name)
 		if first != "" {
 			p.Text += " (" + first + ")"
 		}
@@ -169,12 +170,12 @@ func (l *loader) read(root *os.Root, file, want string) (*plugin, *Problem) {
 		return nil, problem
 	}
 	made := newPlugin(m, root.Name(), filepath.Join(root.Name(), file), l.log)
-	for i := range m.actions {
+	for i := range m.Actions {
 		// The registry knows best what it takes; one action at a time, to say which.
 		alone := &plugin{info: made.info}
 		alone.info.Actions = made.info.Actions[i : i+1]
 		if _, err := tool.NewRegistry(alone); err != nil {
-			return nil, m.places[i].at("%s", strings.TrimPrefix(err.Error(), "tool "+m.name+": "))
+			return nil, m.ActionsAt[i].At("%s", strings.TrimPrefix(err.Error(), "tool "+m.Name+": "))
 		}
 	}
 	return made, nil

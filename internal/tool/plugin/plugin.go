@@ -18,6 +18,7 @@ import (
 
 	"airlock/internal/changes"
 	"airlock/internal/tool"
+	"airlock/internal/tool/plugin/manifest"
 )
 
 // Options are Load's settings. Nil is all defaults.
@@ -36,31 +37,7 @@ type Options struct {
 }
 
 // A Problem is a manifest, or a folder of them, that was not loaded.
-type Problem struct {
-	File   string // the manifest or folder
-	Line   int    // from 1; 0 where no line is to blame
-	Column int    // from 1, in characters
-	Text   string // what is wrong
-	Mend   string // what can be done about it; may be empty
-	Err    error  // the cause; may be nil
-}
-
-// Error is "FILE:LINE:COLUMN: what is wrong; what can be done", made of printable
-// characters.
-func (p *Problem) Error() string {
-	text := changes.Printable(p.File)
-	if p.Line > 0 {
-		text += fmt.Sprintf(":%d:%d", p.Line, p.Column)
-	}
-	text += ": " + changes.Printable(p.Text)
-	if p.Mend != "" {
-		text += "; " + changes.Printable(p.Mend)
-	}
-	return text
-}
-
-// Unwrap returns the cause.
-func (p *Problem) Unwrap() error { return p.Err }
+type Problem = manifest.Problem
 
 // A plugin is one executable as a tool.
 type plugin struct {
@@ -79,23 +56,14 @@ type plugin struct {
 func (p *plugin) Info() *tool.Info { return &p.info }
 
 // newPlugin makes a tool of a manifest that was found right.
-func newPlugin(m *manifest, dir, file string, log *slog.Logger) *plugin {
-	p := &plugin{
+func newPlugin(m *manifest.Manifest, dir, file string, log *slog.Logger) *plugin {
+	return &plugin{
 		info: tool.Info{
-			Name: m.name, Description: m.description, Kind: tool.Plugin,
-			Source:  fmt.Sprintf("%s (version %s)", changes.Printable(file), m.version),
-			Actions: m.actions,
+			Name: m.Name, Description: m.Description, Kind: tool.Plugin,
+			Source:  fmt.Sprintf("%s (version %s)", changes.Printable(file), m.Version),
+			Actions: m.Actions,
 		},
-		dir: dir, executable: filepath.Join(dir, m.executable), manifest: file,
-		timeout: m.timeout, maxOutput: m.maxOutput, env: m.env, host: m.host, log: log,
+		dir: dir, executable: filepath.Join(dir, m.Executable), manifest: file,
+		timeout: m.Timeout, maxOutput: m.MaxOutput, env: m.Env, host: m.Host, log: log,
 	}
-	for i := range p.info.Actions {
-		a := &p.info.Actions[i]
-		a.Needs = m.needs
-		a.Risk = m.risk(a)
-		if m.host {
-			a.Place = tool.HostOnly
-		}
-	}
-	return p
 }

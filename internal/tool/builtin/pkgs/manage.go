@@ -357,8 +357,10 @@ func (l *local) find(ctx context.Context, a *args) tool.Result {
 	if err != nil {
 		return program.Failure(err, "search", "")
 	}
-	if slices.Contains(l.search.empty, res.ExitCode) && strings.TrimSpace(res.Stdout) == "" {
-		res.ExitCode = 0
+	if slices.Contains(l.search.empty, res.ExitCode) && len(l.found(res.Stdout)) == 0 {
+		if code, mend := l.meaning(res); mend == "" || code == tool.NotFound {
+			res.ExitCode = 0
+		}
 	}
 	result := l.judged(&l.search, res, "search")
 	if !result.OK {

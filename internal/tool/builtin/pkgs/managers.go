@@ -300,7 +300,7 @@ var pacman = manager{
 		{re(`unable to lock database`), 0, tool.PermissionDenied, waitFor + "; if there is none, an earlier one was killed: remove /var/lib/pacman/db.lck"},
 		{re(`target not found|was not found`), 0, tool.NotFound, refresh},
 		{re(`failed retrieving file|failed to synchronize|Could not resolve host`), 0, tool.IOError, network},
-		{re(`invalid or corrupted package|is unknown trust|signature from`), 0, tool.PermissionDenied, "the package is not signed by a key that this machine trusts"},
+		{re(`invalid or corrupted package|is unknown trust|signature from`), 0, tool.PermissionDenied, "the package is damaged, or not signed by a key that this machine trusts"},
 	},
 	broken: "; where nothing else is at work, remove /var/lib/pacman/db.lck if it is there",
 }

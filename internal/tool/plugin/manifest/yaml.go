@@ -1,4 +1,4 @@
-package plugin
+package manifest
 
 import (
 	"errors"
@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	maxManifest = 64 << 10 // bytes
-	maxDepth    = 32       // of a manifest, a schema, meta and arguments
-	maxTokens   = 20_000
+	// MaxBytes is how long a manifest can be.
+	MaxBytes  = 64 << 10
+	maxDepth  = 32 // of objects and lists within each other
+	maxTokens = 20_000
 )
 
 // A node is a YAML value with its place. Of YAML's means to say things twice there are
@@ -99,8 +100,8 @@ func parseYAML(data []byte) (root *node, problem *Problem) {
 
 // plainText refuses what no manifest needs, before a parser sees it.
 func plainText(data []byte) *Problem {
-	if len(data) > maxManifest {
-		return &Problem{Text: fmt.Sprintf("more than %d KiB", maxManifest>>10), Mend: "move large schemas to files of their own"}
+	if len(data) > MaxBytes {
+		return &Problem{Text: fmt.Sprintf("more than %d KiB", MaxBytes>>10), Mend: "move large schemas to files of their own"}
 	}
 	line, col := 1, 1
 	for i := 0; i < len(data); {

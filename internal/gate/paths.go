@@ -1,0 +1,337 @@
+package gate
+
+import (
+	"errors"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"airlock/internal/hostview"
+)
+
+// An opSet is what is done to a file.
+type opSet uint8
+
+const (
+	opRead opSet = 1 << iota
+	opWrite
+	opDelete
+)
+
+var ops = map[string]opSet{"read": opRead, "write": opWrite, "delete": opDelete}
+
+// A touch is a path of a call.
+type touch struct {
+	path  string // absolute and resolved; where it is not known, what the line says
+	op    opSet
+	known bool
+	deep  bool // what lies below it is read as well
+	exact bool // a write is to it alone, not to what lies below
+}
+
+// A pathPattern is a rule's path: absolute, or below what its first component names.
+type pathPattern struct {
+	root byte     // '/', '~' or '.', or '@' for a set of places
+	segs []string // below root; "**" is any number of components
+	set  string   // @secrets or @airlock
+}
+
+// parsePath reads a pattern.
+func parsePath(s string) (pathPattern, error) {
+	if s == "@secrets" || s == "@airlock" {
+		return pathPattern{root: '@', set: s}, nil
+	}
+	if strings.ContainsAny(s, "$`[]{}\\") {
+		return pathPattern{}, errors.New(`a pattern knows *, ? and **; variables, brackets and braces are not taken`)
+	}
+	root, rest, _ := strings.Cut(s, "/")
+	p := pathPattern{root: '/'}
+	switch {
+	case root == "" && s != "":
+	case root == "~" || root == ".":
+		p.root = root[0]
+	case root == "**":
+		rest = s
+	default:
+		return pathPattern{}, errors.New("it begins with none of /, ~/ and ./ (which is the working folder), nor with **/ (which is anywhere)")
+	}
+	for seg := range strings.SplitSeq(rest, "/") {
+		switch {
+		case seg == "" || seg == ".":
+		case seg == "..":
+			return pathPattern{}, errors.New("it must not go up with ..")
+		case seg != "**" && strings.Contains(seg, "**"):
+			return pathPattern{}, errors.New("** stands alone between slashes")
+		default:
+			p.segs = append(p.segs, fold(seg))
+		}
+	}
+	return p, nil
+}
+
+// folding says that file names are compared without regard to case.
+const folding = runtime.GOOS == "darwin" || runtime.GOOS == "windows"
+
+func fold(s string) string {
+	if folding {
+		return strings.ToLower(s)
+	}
+	return s
+}
+
+// prefix is how many of the first components are literal.
+func (p *pathPattern) prefix() int {
+	n := slices.IndexFunc(p.segs, func(s string) bool { return !glob(s).literal() })
+	if n < 0 {
+		return len(p.segs)
+	}
+	return n
+}
+
+// below compares components with a path that is relative to their root.
+//
+//	yes    the pattern is the path's
+//	maybe  something below the path is the pattern's, as far as its first **
+//	no     neither
+func below(segs []string, rel string) tri {
+	i, star, mark := 0, -1, ""
+	for rel != "" {
+		comp, rest, _ := strings.Cut(rel, "/")
+		switch {
+		case i < len(segs) && segs[i] == "**":
+			star, mark = i, rel
+			i++
+		case i < len(segs) && glob(segs[i]).matches(comp):
+			i++
+			rel = rest
+		case star >= 0:
+			_, mark, _ = strings.Cut(mark, "/")
+			i, rel = star+1, mark
+		default:
+			return no
+		}
+	}
+	switch {
+	case i == len(segs) || i == len(segs)-1 && segs[i] == "**":
+		return yes // dir/** is dir as well
+	case star >= 0:
+		return no
+	}
+	return maybe
+}
+
+// places knows where things are: links, homes, and the sets that policies name.
+type places struct {
+	homes []string
+	state []string
+	now   func() time.Time
+
+	imagined bool // of a policy's tests: there are no links
+	sets      func() map[string]*placeSet
+
+	mu    sync.Mutex
+	links map[string]string // resolved paths
+	since time.Time
+}
+
+// Resolved paths are remembered for a moment: a verdict looks at the same folders again
+// and again. They are advice; whoever opens a path later follows its links then.
+const (
+	linksFor  = 100 * time.Millisecond
+	linksMost = 4096
+)
+
+func newPlaces(o *Options) *places {
+	p := &places{now: o.Now, links: map[string]string{}}
+	for _, h := range o.Homes {
+		p.homes = appendNew(p.homes, filepath.Clean(h), resolveLinks(h))
+	}
+	for _, file := range []string{o.System, o.User} {
+		if file != "" {
+			p.state = appendNew(p.state, filepath.Dir(file), resolveLinks(filepath.Dir(file)))
+		}
+	}
+	for _, dir := range o.State {
+		p.state = appendNew(p.state, filepath.Clean(dir), resolveLinks(dir))
+	}
+	p.sets = sync.OnceValue(func() map[string]*placeSet {
+		return map[string]*placeSet{"@secrets": newPlaceSet(secrets(o)), "@airlock": newPlaceSet(p.state)}
+	})
+	return p
+}
+
+func appendNew(list []string, items ...string) []string {
+	for _, item := range items {
+		if !slices.Contains(list, item) {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// secrets are what is hidden from sandboxes, whether it is there or not.
+func secrets(o *Options) []string {
+	rules := &hostview.Rules{Homes: o.Homes}
+	out, _ := hostview.Guarded(rules) // fails for what a person says to show, which is nothing here
+	hidden, _ := hostview.Hidden(rules)
+	for _, h := range o.Homes {
+		for _, rel := range []string{".ssh", ".gnupg", ".aws"} {
+			out = append(out, filepath.Join(h, rel))
+		}
+	}
+	return append(out, hidden...)
+}
+
+// A placeSet answers whether a path is one of a list, lies below one, or holds one.
+type placeSet struct{ is, holds map[string]bool }
+
+func newPlaceSet(paths []string) *placeSet {
+	s := &placeSet{map[string]bool{}, map[string]bool{}}
+	for _, p := range paths {
+		s.is[fold(p)] = true
+		for dir := path.Dir(p); ; dir = path.Dir(dir) {
+			s.holds[fold(dir)] = true
+			if dir == "/" || dir == "." {
+				break
+			}
+		}
+	}
+	return s
+}
+
+func (s *placeSet) compare(p string) tri {
+	for at := p; ; {
+		if s.is[at] {
+			return yes
+		}
+		i := strings.LastIndexByte(at, '/')
+		if i <= 0 {
+			break
+		}
+		at = at[:i]
+	}
+	if s.holds[p] {
+		return maybe
+	}
+	return no
+}
+
+// visible reports whether something of the set that a shell's first component may stand
+// for lies in dir, or below what does.
+func (s *placeSet) visible(dir, first string) bool {
+	for p := range s.is {
+		rel, ok := relative(dir, p)
+		comp, _, _ := strings.Cut(rel, "/")
+		if ok && comp != "" && first != "" && expands(first, comp) {
+			return true
+		}
+	}
+	return false
+}
+
+// roots are the folders that a pattern begins in.
+func (pl *places) roots(p *pathPattern, workDir string) []string {
+	switch p.root {
+	case '~':
+		return pl.homes
+	case '.':
+		return appendNew([]string{workDir}, pl.resolve(workDir))
+	}
+	return []string{"/"}
+}
+
+// compare says how a pattern stands to an absolute path, as below does.
+func (pl *places) compare(p *pathPattern, name, workDir string) tri {
+	name = fold(name)
+	switch p.root {
+	case '@':
+		return pl.sets()[p.set].compare(name)
+	case '/':
+		return pl.under(p, "/", name)
+	case '.':
+		best := pl.under(p, fold(workDir), name)
+		if real := pl.resolve(workDir); real != "" && real != workDir && best != yes {
+			best = max(best, pl.under(p, fold(real), name))
+		}
+		return best
+	}
+	best := no
+	for _, home := range pl.homes {
+		best = max(best, pl.under(p, fold(home), name))
+	}
+	return best
+}
+
+// under compares a pattern below root with name. A pattern whose own folder is a link
+// means what that leads to, too.
+func (pl *places) under(p *pathPattern, root, name string) tri {
+	best := no
+	if rel, ok := relative(root, name); ok {
+		best = below(p.segs, rel)
+	} else if _, ok := relative(name, root); ok {
+		return maybe // name holds the pattern's root
+	}
+	n := p.prefix()
+	if best == yes || n == 0 {
+		return best
+	}
+	prefix := path.Join(root, path.Join(p.segs[:n]...))
+	if real := fold(pl.resolve(prefix)); real != "" && real != prefix {
+		if rel, ok := relative(real, name); ok {
+			return max(best, below(p.segs[n:], rel))
+		} else if _, ok := relative(name, real); ok {
+			return maybe
+		}
+	}
+	return best
+}
+
+// relative is name below root.
+func relative(root, name string) (string, bool) {
+	if root == "/" {
+		return strings.TrimPrefix(name, "/"), strings.HasPrefix(name, "/")
+	}
+	if name == root {
+		return "", true
+	}
+	if strings.HasPrefix(name, root) && name[len(root)] == '/' {
+		return name[len(root)+1:], true
+	}
+	return "", false
+}
+
+// resolve follows the links in the longest part of name that exists, and remembers the
+// answer for a moment.
+func (pl *places) resolve(name string) string {
+	if pl.imagined {
+		return path.Clean(name)
+	}
+	now := pl.now()
+	pl.mu.Lock()
+	if now.Sub(pl.since) > linksFor || now.Before(pl.since) || len(pl.links) >= linksMost {
+		clear(pl.links)
+		pl.since = now
+	}
+	real, ok := pl.links[name]
+	pl.mu.Unlock()
+	if ok {
+		return real
+	}
+	real = resolveLinks(name)
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.links[name] = real
+	return real
+}
+
+// forget makes the next answers fresh.
+func (pl *places) forget() {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	clear(pl.links)
+}
+

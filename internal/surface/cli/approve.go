@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"airlock/internal/gate"
+	"airlock/internal/tool"
+)
+
+// An approver asks on the terminal that the program runs in.
+type approver struct {
+	in   io.Reader
+	out  io.Writer
+	turn chan struct{} // of one: a terminal shows one question at a time
+}
+
+// NewApprover asks on a terminal: it reads answers from in and shows questions on out. Where
+// one of them is no terminal, or another program has it, there is nobody to ask.
+func NewApprover(in io.Reader, out io.Writer) gate.Approver {
+	return &approver{in: in, out: out, turn: make(chan struct{}, 1)}
+}
+
+// Approve asks; anything but a clear yes is a no.
+func (a *approver) Approve(ctx context.Context, r *gate.Request) (gate.Answer, error) {
+	f, ok := a.in.(*os.File)
+	if !ok || !isTerminal(a.in) || !isTerminal(a.out) || !ours(f) {
+		return gate.Answer{}, gate.ErrNobody
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return gate.Answer{}, ctx.Err()
+	}
+	asking, stop := interruptible(ctx)
+	defer stop()
+	in, done := answers(asking, a.in)
+	defer done()
+	width := 80
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
+		width = w
+	}
+	answer := askApproval(in, a.out, r, width)
+	switch {
+	case ctx.Err() != nil:
+		return gate.Answer{}, ctx.Err()
+	case asking.Err() != nil:
+		return r.No("terminal", "interrupted"), nil
+	}
+	return answer, nil
+}
+
+// askings is how often a question is put.
+const askings = 5
+
+// askApproval asks until there is an answer. There is no default but no: an end of the
+// input is no, and so is whatever is not understood too often.
+func askApproval(in io.Reader, out io.Writer, r *gate.Request, width int) gate.Answer {
+	showRequest(out, r, width)
+	lines := bufio.NewReader(in)
+	prompt := "Let it run? y lets it, n does not, ? explains [n] "
+	if r.Severe() {
+		prompt = "Let it run? Type yes in full to let it, n does not, ? explains [n] "
+	}
+	for range askings {
+		fmt.Fprint(out, prompt)
+		line, err := lines.ReadString('\n')
+		if err != nil { // what was typed without Enter is not an answer
+			fmt.Fprintln(out)
+			return r.No("terminal", "there was no answer")
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "yes":
+			return r.Yes("terminal")
+		case "y":
+			if !r.Severe() {
+				return r.Yes("terminal")
+			}
+			fmt.Fprintf(out, "This is %s: the whole word yes is wanted, or n.\n", r.Risk)
+		case "", "n", "no":
+			return r.No("terminal", "")
+		case "?":
+			explainRequest(out, r)
+		default:
+			fmt.Fprintln(out, "y or n is wanted; nothing runs meanwhile.")
+		}
+	}
+	return r.No("terminal", "there was no clear answer")
+}
+
+// showRequest shows what is asked for, whole. Each of its lines is marked and broken at
+// the terminal's edge, so that it cannot pass for one of Airlock's own.
+func showRequest(out io.Writer, r *gate.Request, width int) {
+	where := "on this machine, not in a sandbox"
+	if r.Where == tool.InSandbox {
+		where = "in a sandbox"
+	}
+	what := "this command"
+	if r.Tool != "cmd.run" {
+		what = r.Tool + " " + r.Action
+	}
+	fmt.Fprintf(out, "\nairlock: may %s run %s?\n\n", what, where)
+	for line := range strings.SplitSeq(r.Text, "\n") {
+		for i, piece := range pieces(line, width-5) {
+			mark := "  | "
+			if i > 0 {
+				mark = "  > "
+			}
+			fmt.Fprintln(out, mark+piece)
+		}
+	}
+	fmt.Fprintln(out)
+	if r.Escaped {
+		fmt.Fprintln(out, `  It holds characters that cannot be seen; they are shown as \x…, \u… or \r.`)
+	}
+	user := r.User
+	if user == "" {
+		user = "the user that runs airlock"
+	}
+	for _, row := range [][2]string{
+		{"in", r.WorkDir}, {"as", user}, {"risk", string(r.Risk)}, {"rule", r.Rule}, {"why", r.Why},
+		{"until", r.Expires.Local().Format("15:04:05")},
+	} {
+		fmt.Fprintf(out, "  %-6s %s\n", row[0], row[1])
+	}
+	fmt.Fprintln(out)
+}
+
+// pieces breaks a line at a width. What may be wide counts as two columns.
+func pieces(line string, width int) []string {
+	var out []string
+	start, used := 0, 0
+	for i, c := range line {
+		w := 1
+		if c >= utf8.RuneSelf {
+			w = 2
+		}
+		if used+w > width && i > start {
+			out = append(out, line[start:i])
+			start, used = i, 0
+		}
+		used += w
+	}
+	return append(out, line[start:])
+}
+
+// explainRequest says what each part of a line is taken for.
+func explainRequest(out io.Writer, r *gate.Request) {
+	for _, part := range r.Parts {
+		fmt.Fprintf(out, "  %-5s %s\n        %s, by %s: %s\n", part.Verdict, part.Text, part.Risk, part.Rule, part.Why)
+	}
+	if len(r.Touches) > 0 {
+		fmt.Fprintf(out, "  touches %s\n", strings.Join(r.Touches, ", "))
+	}
+	fmt.Fprintf(out, "  An answer is for this alone (%s).\n", r.Digest)
+}

@@ -1,0 +1,6 @@
+//go:build !windows
+
+package builtin
+
+// rootPath is the file system that is always told.
+const rootPath = "/"

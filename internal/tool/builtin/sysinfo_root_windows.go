@@ -1,0 +1,4 @@
+package builtin
+
+// rootPath is the file system that is always told.
+const rootPath = `C:\`
