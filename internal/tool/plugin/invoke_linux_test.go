@@ -262,6 +262,55 @@ func TestTheExecutableChangesAfterLoad(t *testing.T) {
 	}
 }
 
+func TestOnTheHostOnlyWhatWasLoadedRuns(t *testing.T) {
+	p := probe(t, "run: host", sh("echo '{\"ok\":true}'"), nil)
+	file, _, _ := strings.Cut(p.Info().Source, ".yaml")
+	m := machine(t)
+	m.Where = tool.OnHost
+	if res := p.Invoke(t.Context(), m, goCall()); !res.OK {
+		t.Fatalf("as it was loaded: %s", res.Stderr)
+	}
+	write(t, file, sh("touch changed; echo '{\"ok\":true}'"), 0o755)
+	res := p.Invoke(t.Context(), m, goCall())
+	if res.Code() != tool.PermissionDenied {
+		t.Errorf("changed: code %q (%s), want %q", res.Code(), res.Stderr, tool.PermissionDenied)
+	}
+	if _, err := os.Stat(filepath.Join(m.WorkDir, "changed")); err == nil {
+		t.Error("what took its place was run")
+	}
+}
+
+func TestALongCallThatIsNeverReadDoesNotHoldTheAnswer(t *testing.T) {
+	for name, script := range map[string]string{
+		"it never reads":      "#!/bin/sh\necho '{\"ok\":true}'\n",
+		"it closes its end":   "#!/bin/sh\nexec 0<&-\nsleep 0.1\necho '{\"ok\":true}'\n",
+		"it reads some of it": "#!/bin/sh\nhead -c 10 >/dev/null\necho '{\"ok\":true}'\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := goCall()
+			call.Args = []byte(`{"a":"` + strings.Repeat("x", 1_000_000) + `"}`)
+			if res := probe(t, "", script, nil).Invoke(t.Context(), machine(t), call); !res.OK {
+				t.Errorf("Invoke: %s", res.Stderr)
+			}
+		})
+	}
+}
+
+func TestCallsThatAreNoCalls(t *testing.T) {
+	p := probe(t, "", sh("touch ran; echo '{\"ok\":true}'"), nil)
+	m := machine(t)
+	for _, args := range []string{"[]", "null", "{", "{}{}", `"x"`, `{"a":"` + strings.Repeat("x", 2<<20) + `"}`} {
+		call := goCall()
+		call.Args = []byte(args)
+		if res := p.Invoke(t.Context(), m, call); res.Code() != tool.InvalidArgs {
+			t.Errorf("%.20s: code %q, want %q", args, res.Code(), tool.InvalidArgs)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(m.WorkDir, "ran")); err == nil {
+		t.Error("it ran")
+	}
+}
+
 func TestACallThatIsCanceledEndsAtOnce(t *testing.T) {
 	m := machine(t)
 	p := probe(t, "", sh("echo ready >&2; exec sleep 60"), nil)
