@@ -93,11 +93,12 @@ func TestWhatIsTooSlowIsEndedWithItsChildren(t *testing.T) {
 		{"a child with a session of its own", "setsid sh -c 'echo $$ >child; exec sleep 300' &", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			m := machine(t)
 			if tt.groups && !limited(t, m) {
 				t.Skip("no control groups that a command can be held in: its sandbox's end is this child's")
 			}
-			p := probeWith(t, "timeout: 700ms", sh(tt.start+"\nwhile [ ! -s child ]; do :; done; exec sleep 300"))
+			p := probeWith(t, "timeout: 3s", sh(tt.start+"\nwhile [ ! -s child ]; do :; done; exec sleep 300"))
 			res := p.Invoke(t.Context(), m, goCall())
 			if res.Code() != tool.Timeout {
 				t.Errorf("code = %q (%s), want %q", res.Code(), res.Stderr, tool.Timeout)

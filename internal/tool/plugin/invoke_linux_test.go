@@ -37,7 +37,7 @@ func TestInvoke(t *testing.T) {
 		{name: "an exit code contradicts an answer that is ok", script: sh(fine + "; echo why >&2; exit 3"), code: tool.IOError, says: []string{"ok is true", "exit code 3", "why"}},
 		{name: "too slow", extra: "timeout: 200ms", script: sh("exec sleep 60"), code: tool.Timeout, says: []string{"200ms", "printed nothing"}},
 		{name: "too slow, and deaf to being asked to end", extra: "timeout: 200ms", script: sh("trap '' TERM HUP INT; sleep 60 & sleep 60; wait"), code: tool.Timeout},
-		{name: "half an answer, then silence", extra: "timeout: 200ms", script: sh(`printf '{"ok":true,"std'; exec sleep 60`), code: tool.Timeout, says: []string{`{"ok":true,"std`}},
+		{name: "half an answer, then silence", extra: "timeout: 2s", script: sh(`printf '{"ok":true,"std'; exec sleep 60`), code: tool.Timeout, says: []string{`{"ok":true,"std`}},
 		{name: "too much", script: sh("exec yes"), code: tool.IOError, says: []string{"1048576", "max_output"}},
 		{name: "a hundred megabytes", extra: "max_output: 8MiB", script: sh("exec head -c 104857600 /dev/zero"), code: tool.IOError, says: []string{"8388608"}},
 		{name: "not JSON", script: sh(`printf 'hello \033[31m there'`), code: tool.ParseError, says: []string{"not JSON", `hello \x1b[31m there`}},
