@@ -100,7 +100,7 @@ func (a *assigned) value() span {
 		return a.word(func(value string) bool { return value[0] != '-' })
 	case a.v.at(a.from-1) == '<' && a.take('>'):
 		from := a.i
-		value := a.until(longest, letters("<<\r\r\n\n"))
+		value := a.until(longest, tagEnd)
 		return a.unless(from, value, value)
 	}
 	_, _, quotedName := a.quote()

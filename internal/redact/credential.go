@@ -35,7 +35,7 @@ func bearer(v view, start, end int, _ *rule) span {
 	if v.inWord(start) {
 		return span{}
 	}
-	stop, ok := v.run(end, longest, letters("azAZ09..__~~++//==--"))
+	stop, ok := v.run(end, longest, bearerOf)
 	value := v.text[end:stop]
 	switch {
 	case !ok:
@@ -69,9 +69,10 @@ func urlPassword(v view, _, end int, _ *rule) span {
 	}
 	user, password, found := strings.Cut(text[:at], ":")
 	switch {
+	case isMark(text[:at]):
 	case found && !harmless(password):
 		return c.settle(span{end + len(user) + 1, end + at})
-	case !found && len(user) >= 20 && mixed(user) && strings.ContainsAny(user, "0123456789"):
+	case !found && !harmless(user) && len(user) >= 20 && mixed(user) && strings.ContainsAny(user, "0123456789"):
 		return c.settle(span{end, end + at})
 	}
 	return c.settle(span{})
@@ -83,7 +84,11 @@ func netrc(v view, start, end int, _ *rule) span {
 		return span{}
 	}
 	c := &cursor{v: v, i: end}
-	if lower(v.text[start:end]) == "machine" {
+	if lower(v.text[start:end]) != "machine" {
+		if start > 0 && !lineEnd[v.text[start-1]] {
+			return span{} // of every host, it stands at its line's beginning
+		}
+	} else {
 		if c.skip(8, blank) == "" || c.until(256, space) == "" {
 			return c.settle(span{})
 		}

@@ -67,6 +67,7 @@ var (
 	quoteEnd  = letters("\r\r\n\n\"\"''``")
 	valueEnd  = letters("  \t\t\r\r\n\n\"\"''``;;<<>>||")
 	queryEnd  = letters("  \t\t\r\r\n\n\"\"''``;;&&##<<>>")
+	tagEnd    = letters("<<\r\r\n\n")
 	authority = letters("  \t\t\r\r\n\n\"\"''``//<<>>\\\\")
 )
 
@@ -114,12 +115,19 @@ func harmless(value string) bool {
 	switch {
 	case value == "" || strings.Trim(value, "*xX.•-_?") == "":
 		return true
-	case strings.HasPrefix(value, markStart):
+	case isMark(value):
 		return true
 	case value[0] == '$' || value[0] == '%' || value[0] == '<' || strings.HasPrefix(value, "{{"):
 		return true
 	}
 	return emptyWords[lower(strings.TrimRight(value, ",;)}]"))]
+}
+
+// isMark reports whether a value is what stands in a secret's place, and nothing else.
+func isMark(value string) bool {
+	rest, ok := strings.CutPrefix(value, markStart)
+	name, rest, _ := strings.Cut(rest, "]") // which may have been trimmed from it
+	return ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && strings.Trim(rest, " \t,;:)}]\"'`\\") == ""
 }
 
 // emptyWords are values that say that there is no secret, or of which type one is.

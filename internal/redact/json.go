@@ -12,7 +12,7 @@ import (
 // before but for what was redacted. What is not valid JSON becomes one string.
 func JSON(raw json.RawMessage) json.RawMessage {
 	if !json.Valid(raw) {
-		return encode(Text(string(raw)))
+		return encode(Text(valid(string(raw))))
 	}
 	w := walker{in: raw}
 	w.value("")
@@ -127,6 +127,7 @@ func (w *walker) text(below string) string {
 	if escaped && json.Unmarshal(w.in[from:w.i], &text) != nil {
 		text = string(w.in[from+1 : w.i-1])
 	}
+	text = valid(text)
 	switch {
 	case below != "" && !harmless(text):
 		w.replace(from, mark(below))
@@ -171,6 +172,9 @@ var namingRules = []struct {
 	id    string
 	words []string
 }{{"password", passwordWords}, {"secret", secretWords}}
+
+// valid replaces what is not UTF-8, as every encoder of JSON does, before it is looked at.
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // encode is s as a JSON string.
 func encode(s string) []byte {

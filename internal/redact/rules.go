@@ -11,6 +11,9 @@ type rule struct {
 	// bounded then.
 	look func(v view, start, end int, r *rule) span
 
+	// keep leaves what was found as it is, and lets no other rule look into it.
+	keep bool
+
 	// Of a token, which begins with one of words, spelled as in exact where that is not lower
 	// case: the characters that follow, and how many.
 	exact    []string
@@ -33,15 +36,19 @@ func letters(ranges string) *alphabet {
 
 // The alphabets that tokens are written in.
 var (
-	alnum   = letters("azAZ09")
-	alnum_  = letters("azAZ09__")
-	base64u = letters("azAZ09__--")
-	base64p = letters("azAZ09++//==")
-	dotted  = letters("azAZ09__--..")
-	upper32 = letters("AZ27")
-	upper   = letters("AZ09")
-	hex     = letters("af09")
-	bech32  = letters("AZ09")
+	alnum       = letters("azAZ09")
+	alnum_      = letters("azAZ09__")
+	base64u     = letters("azAZ09__--")
+	base64p     = letters("azAZ09++//==")
+	dotted      = letters("azAZ09__--..")
+	upper32     = letters("AZ27")
+	upper       = letters("AZ09")
+	hex         = letters("af09")
+	bearerOf    = letters("azAZ09..__~~++//==--")
+	signatureOf = letters("azAZ09%%++//==--__")
+	markOf      = letters("az09--")
+
+	bech32 = letters("AZ09")
 )
 
 // anyLong is as long as a token of no fixed length may be.
@@ -50,6 +57,7 @@ const anyLong = 2048
 // rules are all forms of secret that are known. Lengths and alphabets are those that the
 // services document, or that their tokens have.
 var rules = []rule{
+	{id: "mark", words: []string{markStart}, look: redacted, keep: true},
 	{id: "private-key", words: []string{"-----begin "}, look: privateKey},
 	{id: "jwt", words: []string{"eyj"}, look: jwt},
 	{id: "authorization", words: []string{"authorization"}, look: authorization},

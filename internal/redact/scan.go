@@ -45,8 +45,12 @@ func scan(v view, from int, plain func(string), secret func(*rule)) int {
 			plain(text[done:start])
 			return start
 		case found.end > 0:
-			plain(text[done:found.start])
-			secret(by)
+			if by.keep {
+				plain(text[done:found.end])
+			} else {
+				plain(text[done:found.start])
+				secret(by)
+			}
 			done, i, state = found.end, found.end-1, 0
 		}
 	}

@@ -169,7 +169,7 @@ func signature(v view, start, end int, _ *rule) span {
 	if c := v.at(start - 1); c != '&' && c != '?' && c != ';' {
 		return span{}
 	}
-	stop, ok := v.run(end, 512, letters("azAZ09%%++//==--__"))
+	stop, ok := v.run(end, 512, signatureOf)
 	switch {
 	case !ok:
 		return undecided
@@ -177,4 +177,16 @@ func signature(v view, start, end int, _ *rule) span {
 		return span{}
 	}
 	return span{end, stop}
+}
+
+// redacted finds what stands in a secret's place already.
+func redacted(v view, start, end int, _ *rule) span {
+	stop, ok := v.run(end, 32, markOf)
+	switch {
+	case !ok || v.open(stop):
+		return undecided
+	case v.text[start:end] != markStart || v.at(stop) != ']':
+		return span{}
+	}
+	return span{start, stop + 1}
 }

@@ -83,12 +83,12 @@ func readRegular(root *os.Root, name string, limit int64) ([]byte, error) {
 }
 
 // checkExecutable looks at the executable that a manifest names.
-func checkExecutable(root *os.Root, m *manifest.Manifest) *Problem {
+func checkExecutable(root *os.Root, m *manifest.Manifest) (fs.FileInfo, *Problem) {
 	st, err := root.Lstat(m.Executable)
 	path := root.Name() + string(os.PathSeparator) + m.Executable
-	say := func(p *Problem) *Problem {
+	say := func(p *Problem) (fs.FileInfo, *Problem) {
 		p.Line, p.Column = m.ExecutableAt.Line, m.ExecutableAt.Column
-		return p
+		return nil, p
 	}
 	what := "executable: " + m.Executable
 	switch {
@@ -104,5 +104,5 @@ func checkExecutable(root *os.Root, m *manifest.Manifest) *Problem {
 	if err := trusted(st); err != nil {
 		return say(distrust(what, path, err))
 	}
-	return nil
+	return st, nil
 }

@@ -23,7 +23,7 @@ const (
 	overtime = 10 * time.Second
 
 	// maxProcs bounds a fork bomb, where the machine has control groups to do it with.
-	maxProcs = 256
+	maxProcs = 512
 
 	refusedProcs = "max_procs " // begins the guest's word that it has none
 )
@@ -98,13 +98,19 @@ func envelope(call tool.Call) (string, error) {
 }
 
 // look makes sure that the executable is still a file: a link in its place could lead
-// anywhere. What the guest cannot tell is left to the start.
+// anywhere. On the host it must be the file that was loaded, which is what was asked
+// about. What the guest cannot tell is left to the start.
 func (p *plugin) look(ctx context.Context, m *tool.Machine) *tool.Result {
 	st, err := m.Client.Stat(ctx, p.executable, false)
-	if err != nil || st.Type == "file" {
+	switch {
+	case err != nil:
 		return nil
+	case st.Type != "file":
+		return new(p.fail(tool.PermissionDenied, "%s: it was a file when the plugin was loaded, and now it is a %s", p.executable, st.Type))
+	case m.Where == tool.OnHost && (st.Size != p.size || !st.MTime.Equal(p.changed)):
+		return new(p.fail(tool.PermissionDenied, "%s: it has changed since the plugin was loaded; start Airlock anew to take it as it is now", p.executable))
 	}
-	return new(p.fail(tool.PermissionDenied, "%s: it was a file when the plugin was loaded, and now it is a %s", p.executable, st.Type))
+	return nil
 }
 
 // environ is what the executable sees of the machine's environment.

@@ -37,7 +37,7 @@ func TestInvoke(t *testing.T) {
 		{name: "an exit code contradicts an answer that is ok", script: sh(fine + "; echo why >&2; exit 3"), code: tool.IOError, says: []string{"ok is true", "exit code 3", "why"}},
 		{name: "too slow", extra: "timeout: 200ms", script: sh("exec sleep 60"), code: tool.Timeout, says: []string{"200ms", "printed nothing"}},
 		{name: "too slow, and deaf to being asked to end", extra: "timeout: 200ms", script: sh("trap '' TERM HUP INT; sleep 60 & sleep 60; wait"), code: tool.Timeout},
-		{name: "half an answer, then silence", extra: "timeout: 200ms", script: sh(`printf '{"ok":true,"std'; exec sleep 60`), code: tool.Timeout, says: []string{`{"ok":true,"std`}},
+		{name: "half an answer, then silence", extra: "timeout: 2s", script: sh(`printf '{"ok":true,"std'; exec sleep 60`), code: tool.Timeout, says: []string{`{"ok":true,"std`}},
 		{name: "too much", script: sh("exec yes"), code: tool.IOError, says: []string{"1048576", "max_output"}},
 		{name: "a hundred megabytes", extra: "max_output: 8MiB", script: sh("exec head -c 104857600 /dev/zero"), code: tool.IOError, says: []string{"8388608"}},
 		{name: "not JSON", script: sh(`printf 'hello \033[31m there'`), code: tool.ParseError, says: []string{"not JSON", `hello \x1b[31m there`}},
@@ -259,6 +259,55 @@ func TestTheExecutableChangesAfterLoad(t *testing.T) {
 			}
 			wantIn(t, "Stderr", res.Stderr, "probe")
 		})
+	}
+}
+
+func TestOnTheHostOnlyWhatWasLoadedRuns(t *testing.T) {
+	p := probe(t, "run: host", sh("echo '{\"ok\":true}'"), nil)
+	file, _, _ := strings.Cut(p.Info().Source, ".yaml")
+	m := machine(t)
+	m.Where = tool.OnHost
+	if res := p.Invoke(t.Context(), m, goCall()); !res.OK {
+		t.Fatalf("as it was loaded: %s", res.Stderr)
+	}
+	write(t, file, sh("touch changed; echo '{\"ok\":true}'"), 0o755)
+	res := p.Invoke(t.Context(), m, goCall())
+	if res.Code() != tool.PermissionDenied {
+		t.Errorf("changed: code %q (%s), want %q", res.Code(), res.Stderr, tool.PermissionDenied)
+	}
+	if _, err := os.Stat(filepath.Join(m.WorkDir, "changed")); err == nil {
+		t.Error("what took its place was run")
+	}
+}
+
+func TestALongCallThatIsNeverReadDoesNotHoldTheAnswer(t *testing.T) {
+	for name, script := range map[string]string{
+		"it never reads":      "#!/bin/sh\necho '{\"ok\":true}'\n",
+		"it closes its end":   "#!/bin/sh\nexec 0<&-\nsleep 0.1\necho '{\"ok\":true}'\n",
+		"it reads some of it": "#!/bin/sh\nhead -c 10 >/dev/null\necho '{\"ok\":true}'\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := goCall()
+			call.Args = []byte(`{"a":"` + strings.Repeat("x", 1_000_000) + `"}`)
+			if res := probe(t, "", script, nil).Invoke(t.Context(), machine(t), call); !res.OK {
+				t.Errorf("Invoke: %s", res.Stderr)
+			}
+		})
+	}
+}
+
+func TestCallsThatAreNoCalls(t *testing.T) {
+	p := probe(t, "", sh("touch ran; echo '{\"ok\":true}'"), nil)
+	m := machine(t)
+	for _, args := range []string{"[]", "null", "{", "{}{}", `"x"`, `{"a":"` + strings.Repeat("x", 2<<20) + `"}`} {
+		call := goCall()
+		call.Args = []byte(args)
+		if res := p.Invoke(t.Context(), m, call); res.Code() != tool.InvalidArgs {
+			t.Errorf("%.20s: code %q, want %q", args, res.Code(), tool.InvalidArgs)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(m.WorkDir, "ran")); err == nil {
+		t.Error("it ran")
 	}
 }
 

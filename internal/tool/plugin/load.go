@@ -32,12 +32,14 @@ const (
 // files' names. A manifest that is not right is a Problem, and the others load; so is one
 // whose name is taken: the first stays. Nothing is run.
 func Load(dirs []string, opts *Options) ([]tool.Tool, []Problem) {
-	l := &loader{names: map[string]string{}, log: slog.New(slog.DiscardHandler)}
+	l := &loader{names: map[string]string{}, families: map[string]bool{}, log: slog.New(slog.DiscardHandler)}
 	var optional []string
 	if opts != nil {
 		optional = opts.Optional
 		for _, name := range opts.Taken {
 			l.names[name] = ""
+			family, _, _ := strings.Cut(name, ".")
+			l.families[family] = true
 		}
 		if opts.Logger != nil {
 			l.log = opts.Logger
@@ -65,6 +67,7 @@ func Load(dirs []string, opts *Options) ([]tool.Tool, []Problem) {
 // A loader gathers what is found.
 type loader struct {
 	names    map[string]string // of tools, to their manifests; "" for those there were before
+	families map[string]bool   // the first words of the names there were before
 	log      *slog.Logger
 	tools    []tool.Tool
 	problems []Problem
@@ -166,10 +169,17 @@ func (l *loader) read(root *os.Root, file, want string) (*plugin, *Problem) {
 		p.Mend = "give this one another name"
 		return nil, p
 	}
-	if problem := checkExecutable(root, m); problem != nil {
+	if family, _, _ := strings.Cut(m.Name, "."); l.families[family] {
+		p := m.NameAt.At("name: there are tools already whose names begin with %q", family)
+		p.Mend = "begin this one's name with another word"
+		return nil, p
+	}
+	st, problem := checkExecutable(root, m)
+	if problem != nil {
 		return nil, problem
 	}
 	made := newPlugin(m, root.Name(), filepath.Join(root.Name(), file), l.log)
+	made.size, made.changed = st.Size(), st.ModTime()
 	for i := range m.Actions {
 		// The registry knows best what it takes; one action at a time, to say which.
 		alone := &plugin{info: made.info}

@@ -259,6 +259,17 @@ func TestNobodyTakesAnothersName(t *testing.T) {
 		t.Fatalf("a built-in's name: %d tools, problems %v", len(tools), problems)
 	}
 	wantAll(t, problems[0].Error(), `there is a tool "probe" already`)
+
+	for _, taken := range []string{"probe.read", "probe.a.b"} {
+		tools, problems = plugin.Load([]string{one}, &plugin.Options{Taken: []string{taken}})
+		if len(tools) != 0 || len(problems) != 1 {
+			t.Fatalf("the family of %s: %d tools, problems %v", taken, len(tools), problems)
+		}
+		wantAll(t, problems[0].Error(), ":1:7:", "another word")
+	}
+	if tools, problems = plugin.Load([]string{one}, &plugin.Options{Taken: []string{"pro.be", "probes"}}); len(tools) != 1 {
+		t.Errorf("names that are only alike: %v", problems)
+	}
 }
 
 func TestFoldersThatAreRefused(t *testing.T) {

@@ -24,7 +24,8 @@ import (
 // Options are Load's settings. Nil is all defaults.
 type Options struct {
 	// Taken are the names of tools that there are already. A plugin of such a name is a
-	// Problem.
+	// Problem, and so is one whose name begins with the same word: what a person allows
+	// the tools of "fs." is not for plugins.
 	Taken []string
 
 	// Optional are those of the folders that may be absent, such as the one that is
@@ -45,6 +46,8 @@ type plugin struct {
 	dir        string // absolute, every link resolved
 	executable string // absolute
 	manifest   string // absolute
+	size       int64  // of the executable when it was loaded
+	changed    time.Time
 	timeout    time.Duration
 	maxOutput  int64
 	env        []string // the names that it may see beyond the usual ones

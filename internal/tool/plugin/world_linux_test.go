@@ -18,7 +18,7 @@ import (
 )
 
 // machine is a guest agent of its own, in this process, as a sandbox would be.
-func machine(t *testing.T) *tool.Machine {
+func machine(t testing.TB) *tool.Machine {
 	t.Helper()
 	g, err := guest.New(nil)
 	if err != nil {
@@ -53,7 +53,7 @@ actions:
 `
 
 // probe loads one plugin whose executable is script, and whose manifest has extra lines.
-func probe(t *testing.T, extra, script string, opts *plugin.Options) tool.Tool {
+func probe(t testing.TB, extra, script string, opts *plugin.Options) tool.Tool {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "probe.yaml"), fmt.Sprintf(simple, extra), 0o644)
@@ -65,7 +65,7 @@ func probe(t *testing.T, extra, script string, opts *plugin.Options) tool.Tool {
 	return tools[0]
 }
 
-func write(t *testing.T, path, content string, mode os.FileMode) {
+func write(t testing.TB, path, content string, mode os.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,472 @@
+package shellrisk
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A walker reads one line at a time.
+type walker struct {
+	bash, posix *syntax.Parser
+	opts        *Options
+	tables      map[string]*program
+	home        string
+	workDir     string // resolved; "" where nothing is inside
+	src         string // what is being walked now
+	posixMode   bool
+	depth       int
+	steps       int
+	over        bool // a limit was passed
+	parts       []Part
+	parseError  string
+	effects     map[string]changes // what the line's functions change when they are called
+}
+
+// A frame is what surrounds a command: whoever runs it, and what it reads.
+type frame struct {
+	base    *Part  // what its parts start from: the wrappers, their effects
+	stdin   *input // nil: the line's own
+	remote  bool   // it runs elsewhere: its files are not ours
+	noFuncs bool   // the shell's functions and builtins do not count
+	forks   bool   // it runs beside what started it
+	fn      string // the function whose body it is in
+}
+
+// An input is what a command reads.
+type input struct {
+	text  string
+	known bool
+	net   bool // some of it comes from other machines
+}
+
+// inner is the frame of a command that another one starts for itself.
+func (fr frame) inner() frame {
+	fr.stdin, fr.forks = nil, false
+	return fr
+}
+
+// part makes a part that starts as the frame says.
+func (fr *frame) part() Part {
+	if fr.base == nil {
+		return Part{}
+	}
+	p := *fr.base
+	p.Effects, p.Paths, p.Hosts = slices.Clip(p.Effects), slices.Clip(p.Paths), slices.Clip(p.Hosts)
+	p.Needs, p.Wrappers = slices.Clip(p.Needs), slices.Clip(p.Wrappers)
+	return p
+}
+
+// step counts one of the things that are looked at.
+func (w *walker) step() {
+	if w.steps++; w.steps > maxSteps {
+		w.tooMuch()
+	}
+}
+
+// enter goes one level in; where it gives false there is nothing to leave.
+func (w *walker) enter() bool {
+	if w.over || w.depth >= maxDepth {
+		w.tooMuch()
+		return false
+	}
+	w.depth++
+	return true
+}
+
+func (w *walker) leave() { w.depth-- }
+
+func (w *walker) tooMuch() {
+	if !w.over {
+		w.over = true
+		w.append(Part{Text: "…", Effects: []Effect{{Risk: Unknown, Why: "it is too long or too deeply nested to be judged"}}})
+	}
+}
+
+func (w *walker) append(p Part) {
+	p.settle()
+	w.parts = append(w.parts, p)
+}
+
+// strange adds a part for what is no command and yet cannot be told.
+func (w *walker) strange(fr frame, why string) {
+	p := fr.part()
+	p.Text = "…"
+	p.add(Unknown, why)
+	w.append(p)
+}
+
+// text walks a shell's text.
+func (w *walker) text(line string, sc *scope, fr frame) {
+	if !w.enter() {
+		return
+	}
+	defer w.leave()
+	if w.steps += len(line) / 64; len(line) > maxLine || open(line) > maxOpen {
+		w.tooMuch()
+		return
+	}
+	if at := invisible(line); at != "" {
+		w.strange(fr, "the line holds "+at+", which does not show")
+	}
+	parser := w.bash
+	posix := w.opts.Dialect == POSIX
+	if posix {
+		parser = w.posix
+	}
+	file, err := parser.Parse(strings.NewReader(line), "")
+	if err != nil {
+		text := printable(err.Error())
+		if w.parseError == "" {
+			w.parseError = text
+		}
+		w.strange(fr, "it cannot be read: "+text)
+		return
+	}
+	src, was := w.src, w.posixMode
+	w.src, w.posixMode = line, posix
+	w.stmts(file.Stmts, sc, fr)
+	w.src, w.posixMode = src, was
+}
+
+// open counts how many brackets could be open at once.
+func open(line string) int {
+	most, now := 0, 0
+	for i := range len(line) {
+		switch line[i] {
+		case '(', '{', '`', '[', '!':
+			now++
+			most = max(most, now)
+		case ')', '}', ']':
+			now = max(0, now-1)
+		}
+	}
+	return most
+}
+
+// source is what the line says of a node.
+func (w *walker) source(node syntax.Node) string {
+	from, to := int(node.Pos().Offset()), int(node.End().Offset())
+	if from < 0 || from >= to || to > len(w.src) {
+		return "…"
+	}
+	return w.src[from:to]
+}
+
+func (w *walker) stmts(stmts []*syntax.Stmt, sc *scope, fr frame) {
+	for _, s := range stmts {
+		w.stmt(s, sc, fr)
+	}
+}
+
+func (w *walker) stmt(s *syntax.Stmt, sc *scope, fr frame) {
+	if s == nil || !w.enter() {
+		return
+	}
+	defer w.leave()
+	w.step()
+	if s.Background || s.Coprocess || s.Disown {
+		sc, fr.forks = sc.child(), true
+	}
+	call, simple := s.Cmd.(*syntax.CallExpr)
+	if simple && len(s.Redirs) == 0 {
+		w.call(call, sc, fr, "")
+		return
+	}
+	if len(s.Redirs) > 0 {
+		p, in := w.redirects(s.Redirs, sc, fr)
+		if in != nil {
+			fr.stdin = in
+		}
+		if s.Cmd == nil || len(p.Effects) > 0 && !simple {
+			alone := p
+			alone.Text = w.redirText(s.Redirs)
+			w.append(alone)
+		}
+		if simple {
+			fr.base = &p
+		}
+	}
+	if simple {
+		w.call(call, sc, fr, w.redirText(s.Redirs))
+		return
+	}
+	w.compound(s.Cmd, sc, fr)
+}
+
+func (w *walker) compound(cmd syntax.Command, sc *scope, fr frame) {
+	switch c := cmd.(type) {
+	case nil:
+	case *syntax.BinaryCmd:
+		w.binary(c, sc, fr)
+	case *syntax.Subshell:
+		w.stmts(c.Stmts, sc.child(), fr)
+	case *syntax.Block:
+		w.stmts(c.Stmts, sc, fr)
+	case *syntax.IfClause:
+		w.ifClause(c, sc, fr)
+	case *syntax.WhileClause:
+		w.loop(c, sc)
+		w.branch(append(slices.Clip(c.Cond), c.Do...), sc, fr)
+	case *syntax.ForClause:
+		w.forClause(c, sc, fr)
+	case *syntax.CaseClause:
+		w.caseClause(c, sc, fr)
+	case *syntax.FuncDecl:
+		w.function(c, sc, fr)
+	case *syntax.ArithmCmd:
+		w.arithm(c.X, sc, fr)
+	case *syntax.LetClause:
+		for _, x := range c.Exprs {
+			w.arithm(x, sc, fr)
+		}
+	case *syntax.TestClause:
+		w.testExpr(c.X, sc, fr)
+	case *syntax.DeclClause:
+		w.declare(c, sc, fr)
+	case *syntax.TimeClause:
+		w.stmt(c.Stmt, sc, fr)
+	case *syntax.CoprocClause:
+		fr.forks = true
+		w.stmt(c.Stmt, sc.child(), fr)
+	default:
+		w.strange(fr, "a construct that is not read")
+	}
+}
+
+// branch walks what may or may not happen.
+func (w *walker) branch(stmts []*syntax.Stmt, sc *scope, fr frame) {
+	c := sc.child()
+	w.stmts(stmts, c, fr)
+	sc.join(c)
+}
+
+// binary walks pipes, && and ||.
+func (w *walker) binary(b *syntax.BinaryCmd, sc *scope, fr frame) {
+	if b.Op == syntax.Pipe || b.Op == syntax.PipeAll {
+		w.pipe(b, sc, fr)
+		return
+	}
+	// The chain is one of left branches: a long one is walked without going deeper.
+	chain := []*syntax.BinaryCmd{b}
+	for {
+		s := chain[len(chain)-1].X
+		next, ok := s.Cmd.(*syntax.BinaryCmd)
+		if !ok || len(s.Redirs) > 0 || s.Negated || next.Op == syntax.Pipe || next.Op == syntax.PipeAll {
+			break
+		}
+		chain = append(chain, next)
+	}
+	sub := sc.child()
+	w.stmt(chain[len(chain)-1].X, sub, fr)
+	sc.adopt(sub) // the first is run whatever comes
+	sub = sc.child()
+	for _, link := range slices.Backward(chain) {
+		w.step()
+		if link.Op == syntax.OrStmt {
+			c := sub.child()
+			w.stmt(link.Y, c, fr)
+			sub.join(c)
+		} else {
+			w.stmt(link.Y, sub, fr)
+		}
+	}
+	sc.join(sub)
+}
+
+// pipe walks a pipeline, each command of which is a shell of its own.
+func (w *walker) pipe(b *syntax.BinaryCmd, sc *scope, fr frame) {
+	list := w.pipeline(b)
+	in := fr.stdin
+	for i, s := range list {
+		w.step()
+		inner := fr
+		inner.stdin, inner.forks = in, true
+		c := sc.child()
+		first := len(w.parts)
+		w.stmt(s, c, inner)
+		sc.join(c) // some shells run the last one themselves
+		if i < len(list)-1 {
+			in = w.output(s, sc, fr, in, w.parts[first:])
+		}
+	}
+}
+
+func (w *walker) pipeline(b *syntax.BinaryCmd) []*syntax.Stmt {
+	var list []*syntax.Stmt
+	todo := []*syntax.Stmt{b.Y, b.X}
+	for len(todo) > 0 {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if c, ok := s.Cmd.(*syntax.BinaryCmd); ok && (c.Op == syntax.Pipe || c.Op == syntax.PipeAll) && len(s.Redirs) == 0 && !s.Negated {
+			todo = append(todo, c.Y, c.X)
+			continue
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// output is what a command of a pipeline hands to the next.
+func (w *walker) output(s *syntax.Stmt, sc *scope, fr frame, in *input, parts []Part) *input {
+	out := &input{net: in != nil && in.net}
+	for i := range parts {
+		for _, e := range parts[i].Effects {
+			out.net = out.net || e.Risk == Network
+		}
+	}
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 || len(s.Redirs) > 0 || len(parts) != 1 {
+		return out
+	}
+	if p := &parts[0]; (p.Program == "echo" || p.Program == "printf") && len(p.Wrappers) == 0 {
+		out.text, out.known = echoed(p.Argv)
+	}
+	return out
+}
+
+// echoed is what echo or printf writes, near enough to judge it.
+func echoed(argv []Word) (string, bool) {
+	var b strings.Builder
+	for i, a := range argv[1:] {
+		if !a.Known {
+			return "", false
+		}
+		if i == 0 && len(a.Value) > 1 && a.Value[0] == '-' && strings.Trim(a.Value[1:], "neE") == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(a.Value)
+	}
+	text := b.String()
+	if strings.ContainsAny(text, `\%`) { // it decodes: what comes out is not what went in
+		return text, false
+	}
+	return text, true
+}
+
+func (w *walker) ifClause(c *syntax.IfClause, sc *scope, fr frame) {
+	w.stmts(c.Cond, sc, fr)
+	w.branch(c.Then, sc, fr)
+	for c = c.Else; c != nil; c = c.Else {
+		w.step()
+		w.branch(append(slices.Clip(c.Cond), c.Then...), sc, fr)
+	}
+}
+
+func (w *walker) forClause(c *syntax.ForClause, sc *scope, fr frame) {
+	w.loop(c, sc)
+	switch l := c.Loop.(type) {
+	case *syntax.WordIter:
+		w.wordIter(l, sc, fr)
+	case *syntax.CStyleLoop:
+		w.arithm(l.Init, sc, fr)
+		w.arithm(l.Cond, sc, fr)
+		w.arithm(l.Post, sc, fr)
+	}
+	w.branch(c.Do, sc, fr)
+}
+
+// wordIter sets a loop's variable to what its items have in common.
+func (w *walker) wordIter(l *syntax.WordIter, sc *scope, fr frame) {
+	items := w.fields(l.Items, sc, fr)
+	v := variable{field: field{Word: Word{Value: "$" + l.Name.Value}, num: true}, safe: true}
+	if len(items) == 0 {
+		v.safe, v.num, v.many = false, false, true
+	}
+	for i := range items {
+		f := &items[i]
+		v.safe = v.safe && !f.unsafe && (f.num || f.Known && safeNumber(f.Value))
+		v.num = v.num && (f.num || f.Known && f.Value != "" && strings.Trim(f.Value, "0123456789") == "")
+		v.many = v.many || f.many || f.Glob || strings.ContainsAny(f.Value, " \t\n")
+		start := f.start()
+		if i == 0 {
+			v.prefix = start
+		}
+		v.prefix = common(v.prefix, start)
+	}
+	if len(items) == 1 && items[0].Known {
+		v.field = items[0]
+		v.Glob = strings.ContainsAny(v.Value, "*?[")
+	}
+	if !w.quietVariable(l.Name.Value) {
+		w.strange(fr, l.Name.Value+" changes what programs do")
+	}
+	sc.set(l.Name.Value, v)
+}
+
+func common(a, b string) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+func (w *walker) caseClause(c *syntax.CaseClause, sc *scope, fr frame) {
+	w.one(c.Word, sc, fr)
+	for _, item := range c.Items {
+		for _, pattern := range item.Patterns {
+			w.one(pattern, sc, fr)
+		}
+		w.branch(item.Stmts, sc, fr)
+	}
+}
+
+// testExpr walks what stands in [[ ]].
+func (w *walker) testExpr(x syntax.TestExpr, sc *scope, fr frame) {
+	if x == nil || !w.enter() {
+		return
+	}
+	defer w.leave()
+	switch x := x.(type) {
+	case *syntax.Word:
+		w.one(x, sc, fr)
+	case *syntax.ParenTest:
+		w.testExpr(x.X, sc, fr)
+	case *syntax.UnaryTest:
+		word, ok := x.X.(*syntax.Word)
+		if ok && (x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar) {
+			w.arithm(word, sc, fr)
+			return
+		}
+		w.testExpr(x.X, sc, fr)
+	case *syntax.BinaryTest:
+		switch x.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			for _, side := range []syntax.TestExpr{x.X, x.Y} {
+				if word, ok := side.(*syntax.Word); ok {
+					w.arithm(word, sc, fr)
+				}
+			}
+		default:
+			w.testExpr(x.X, sc, fr)
+			w.testExpr(x.Y, sc, fr)
+		}
+	}
+}
+
+// substitution walks $( ); true where what it prints are numbers.
+func (w *walker) substitution(c *syntax.CmdSubst, sc *scope, fr frame) bool {
+	first := len(w.parts)
+	fr = fr.inner()
+	fr.base = nil
+	w.stmts(c.Stmts, sc.child(), fr)
+	if len(w.parts) == first || len(c.Stmts) != 1 {
+		return false
+	}
+	end := c.Stmts[0]
+	if b, ok := end.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe {
+		list := w.pipeline(b)
+		end = list[len(list)-1]
+	}
+	if _, ok := end.Cmd.(*syntax.CallExpr); !ok {
+		return false
+	}
+	last := &w.parts[len(w.parts)-1]
+	p := w.tables[last.Program]
+	return p != nil && p.numeric && !sc.function(last.Program)
+}
