@@ -88,7 +88,8 @@ func TestNewRegistryRefuses(t *testing.T) {
 		"a schema with nonsense in it":            {[]tool.Tool{named("a.b", action("go", `{"type":"object","required":"name"}`))}, "required"},
 		"a pattern that is none":                  {[]tool.Tool{named("a.b", action("go", `{"type":"object","properties":{"a":{"pattern":"("}}}`))}, "regex"},
 		"a schema that reads a file":              {[]tool.Tool{named("a.b", action("go", `{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`))}, "only references within"},
-		"a schema that asks another machine":      {[]tool.Tool{named("a.b", action("go", `{"type":"object","$ref":"http://127.0.0.1:1/x"}`))}, "only references within"},
+		"a schema that asks another machine":      {[]tool.Tool{named("a.b", action("go", `{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}`))}, "only references within"},
+		"a schema that is elsewhere":              {[]tool.Tool{named("a.b", action("go", `{"type":"object","$ref":"#/definitions/x","definitions":{"x":{}}}`))}, "itself"},
 		"a command argument that is not there":    {[]tool.Tool{with(func(a *tool.Action) { a.Command = "comand" })}, `"comand"`},
 		"a path argument that is not there":       {[]tool.Tool{with(func(a *tool.Action) { a.Paths = []string{"name", "file"} })}, `"file"`},
 		"a host argument that is not there":       {[]tool.Tool{with(func(a *tool.Action) { a.Hosts = []string{"host"} })}, `"host"`},
@@ -291,8 +292,16 @@ func TestInvokeIsBoundByTheMachinesTime(t *testing.T) {
 		<-ctx.Done()
 		return tool.Fail(tool.IOError, "")
 	}
-	res := registry(t, p).Invoke(t.Context(), &tool.Machine{MaxTime: time.Millisecond}, tool.Call{Tool: "a.b"})
+	r := registry(t, p)
+	res := r.Invoke(t.Context(), &tool.Machine{MaxTime: time.Millisecond}, tool.Call{Tool: "a.b"})
 	if res.Code() != tool.Timeout || !strings.Contains(res.Stderr, "1ms") {
 		t.Errorf("%+v", res)
+	}
+	p.invoke = func(ctx context.Context, _ *tool.Machine, _ tool.Call) tool.Result {
+		<-ctx.Done()
+		return tool.Fail(tool.NotFound, "it was not there before the time was over")
+	}
+	if res := r.Invoke(t.Context(), &tool.Machine{MaxTime: time.Millisecond}, tool.Call{Tool: "a.b"}); res.Code() != tool.NotFound {
+		t.Errorf("another failure became %+v", res)
 	}
 }

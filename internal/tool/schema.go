@@ -38,6 +38,9 @@ func compileSchema(text json.RawMessage) (*schema, error) {
 	if doc["type"] != "object" {
 		return nil, errors.New(`the schema must describe an object: add "type": "object"`)
 	}
+	if _, given := doc["$ref"]; given {
+		return nil, errors.New("the schema must describe its object itself: draft-07 reads nothing beside a $ref")
+	}
 	if dialect, given := doc["$schema"]; given {
 		if name, _ := dialect.(string); strings.TrimSuffix(name, "#") != draft07 {
 			return nil, fmt.Errorf("the schema's dialect %v is not draft-07: write %q", quoteValue(dialect), draft07+"#")
