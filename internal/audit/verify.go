@@ -158,7 +158,7 @@ func (v *verifier) explainSum(s *stored, want int64) error {
 	if s.seq > want {
 		return &TamperError{want, removed(want, s.seq-1) + ", and the next one was edited"}
 	}
-	return &TamperError{s.seq, "it was edited: its content does not have its hash"}
+	return &TamperError{s.seq, "it was edited, or put in: its content does not have its hash"}
 }
 
 func removed(from, to int64) string {

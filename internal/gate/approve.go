@@ -255,16 +255,22 @@ func others(args arguments, command string) string {
 
 // whole is all of a text, fit to be shown line by line; an error where it is too long.
 func whole(s string) (text string, escaped bool, err error) {
+	long := func(n int) error {
+		return fmt.Errorf("it is too long to be shown whole (%d bytes, %d lines; %d bytes and %d lines at most), and what is not shown cannot be approved",
+			n, strings.Count(s, "\n")+1, MaxText, MaxLines)
+	}
 	if len(s) > MaxText || strings.Count(s, "\n") >= MaxLines {
-		return "", false, fmt.Errorf("it is too long to be shown whole (%d bytes, %d lines; %d bytes and %d lines at most), and what is not shown cannot be approved",
-			len(s), strings.Count(s, "\n")+1, MaxText, MaxLines)
+		return "", false, long(len(s))
 	}
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
 		lines[i] = changes.Printable(line)
 		escaped = escaped || lines[i] != line
 	}
-	return strings.Join(lines, "\n"), escaped, nil
+	if text = strings.Join(lines, "\n"); len(text) > MaxText {
+		return "", false, long(len(text))
+	}
+	return text, escaped, nil
 }
 
 // Digest binds an approval: to the call's exact bytes, to what it is run with, to where,

@@ -43,6 +43,8 @@ type Options struct {
 	Expiry   time.Duration    // how long an approval may take; 0: DefaultExpiry
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger     // nil discards
+
+	imagined bool // nothing of the machine is looked at: for a policy's own tests
 }
 
 // DefaultExpiry is how long a question waits for its answer.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"path"
 	"slices"
 
 	"airlock/internal/tool"
@@ -106,6 +107,9 @@ func (s *ruleSet) decide(m matcher, sub *subject) finding {
 		strict(s.all)
 	case sub.command:
 		strict(s.byProgram[sub.base])
+		for _, w := range sub.wrappers {
+			strict(s.byProgram[path.Base(w)])
+		}
 	}
 	if out.rule != "" {
 		return out

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -32,12 +33,9 @@ func (m matcher) mayMatch(r *rule, s *subject) tri {
 	}
 	result := yes
 	if len(r.programs) > 0 {
-		if result = r.programMay(s); result == no {
+		if result = r.commandMay(s); result == no {
 			return no
 		}
-	}
-	if len(r.args) > 0 {
-		result = min(result, mayMatch(r.args, s.args))
 	}
 	if result != no && len(r.users) > 0 {
 		result = min(result, wordsMay(r.users, s.users))
@@ -54,16 +52,29 @@ func (m matcher) mayMatch(r *rule, s *subject) tri {
 	return result
 }
 
-func (r *rule) programMay(s *subject) tri {
+// commandMay holds a rule's program and args against a command, and its program against
+// those that run the command; what these are given beside it is not known.
+func (r *rule) commandMay(s *subject) tri {
 	if !s.command {
 		return no
 	}
-	if s.base == "" {
-		return maybe
-	}
 	best := no
+	if s.base == "" {
+		best = min(maybe, mayMatch(r.args, append(slices.Clone(s.args), word{})))
+	}
 	for _, p := range r.programs {
-		best = max(best, p.matches(s.name, s.base))
+		if found := p.matches(s.name, s.base); s.base != "" && found > best {
+			best = max(best, min(found, mayMatch(r.args, s.args)))
+		}
+		for _, w := range s.wrappers {
+			switch {
+			case !p.name.matches(path.Base(w)):
+			case len(r.args) == 0:
+				return yes
+			default:
+				best = max(best, maybe)
+			}
+		}
 	}
 	return best
 }
@@ -225,8 +236,8 @@ func expands(shell, seg string) bool {
 // covers reports whether an allow rule covers an effect of a subject: all of it is known,
 // and nothing of it is more than the rule says.
 func (m matcher) covers(r *rule, s *subject, e *effect) bool {
-	if e.aside && len(r.paths) == 0 {
-		return false // a redirection is not the program's doing
+	if len(r.paths) == 0 && m.aside(s, e) {
+		return false
 	}
 	risk := riskIndex(e.risk)
 	switch {
@@ -247,13 +258,47 @@ func (m matcher) covers(r *rule, s *subject, e *effect) bool {
 	return false
 }
 
+// aside reports whether an effect is on a file that is not one of a command's words: a
+// redirection beside it is not the program's doing. A folder among the words stands for
+// what is in it.
+func (m matcher) aside(s *subject, e *effect) bool {
+	if !s.command || e.touch == nil {
+		return false
+	}
+	return !e.touch.known || !slices.ContainsFunc(s.args, func(w word) bool {
+		return m.names(s, w.value, e.touch.path)
+	})
+}
+
+// names reports whether a word, or what stands behind its =, is the path or a folder above.
+func (m matcher) names(s *subject, value, file string) bool {
+	if _, after, ok := strings.Cut(value, "="); ok && m.names(s, after, file) {
+		return true
+	}
+	if value == "" {
+		return false
+	}
+	if value[0] != '/' {
+		value = s.dir + "/" + value
+	}
+	real := m.places.resolve(value)
+	_, in := relative(real, file)
+	return in && real != "" && real != "/" && real != m.places.resolve(s.dir)
+}
+
+// plainWrappers run a command as it is: an allow rule that names the command is about it
+// behind them, too.
+var plainWrappers = map[string]bool{
+	"command": true, "env": true, "ionice": true, "nice": true, "nohup": true, "stdbuf": true, "time": true, "timeout": true,
+}
+
 // allows reports whether an allow rule is about a subject, for certain.
 func (r *rule) allows(s *subject) bool {
 	if !r.about(s) || len(r.actions) > 0 && !anyGlob(r.actions, s.action) || s.opaque {
 		return false
 	}
 	known := func(w word) bool { return w.known }
-	if s.command && (s.base == "" || !all(s.args, known)) {
+	if s.command && (s.base == "" || !all(s.args, known) || !all(s.wrappers, func(w string) bool { return plainWrappers[w] })) {
 		return false
 	}
 	if len(r.programs) > 0 && (!s.command || !slices.ContainsFunc(r.programs, func(p program) bool { return p.certainly(s.name, s.base) })) {

@@ -146,7 +146,7 @@ const (
 )
 
 func newPlaces(o *Options) *places {
-	p := &places{now: o.Now, links: map[string]string{}}
+	p := &places{now: o.Now, links: map[string]string{}, imagined: o.imagined}
 	for _, h := range o.Homes {
 		p.homes = appendNew(p.homes, filepath.Clean(h), resolveLinks(h))
 	}
@@ -177,12 +177,10 @@ func appendNew(list []string, items ...string) []string {
 func secrets(o *Options) []string {
 	rules := &hostview.Rules{Homes: o.Homes}
 	out, _ := hostview.Guarded(rules) // fails for what a person says to show, which is nothing here
-	hidden, _ := hostview.Hidden(rules)
-	for _, h := range o.Homes {
-		for _, rel := range []string{".ssh", ".gnupg", ".aws"} {
-			out = append(out, filepath.Join(h, rel))
-		}
+	if o.imagined {
+		return out
 	}
+	hidden, _ := hostview.Hidden(rules)
 	return append(out, hidden...)
 }
 

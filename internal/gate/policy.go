@@ -132,6 +132,9 @@ func (d *document) verdict(n ast.Node) (tool.Verdict, error) {
 var verdicts = map[string]tool.Verdict{"deny": tool.Deny, "ask": tool.Ask, "allow": tool.Allow}
 
 func (d *document) rules(n ast.Node, p *policy) error {
+	if seq, ok := n.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
+		return nil
+	}
 	nodes, err := d.items(n, "rules", maxRules)
 	if err != nil {
 		return err

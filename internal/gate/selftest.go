@@ -84,9 +84,8 @@ func (g *Gate) selfTest(p *policy) error {
 		return nil
 	}
 	state := []string{path.Join(testHome, ".local/state/airlock"), path.Join(testHome, ".config/airlock"), "/etc/airlock"}
-	world := &Gate{opts: Options{Homes: []string{testHome}, State: state, HostIdentity: "you@here:test", Actions: g.opts.Actions, Now: g.opts.Now}}
+	world := &Gate{opts: Options{Homes: []string{testHome}, State: state, HostIdentity: "you@here:test", Actions: g.opts.Actions, Now: g.opts.Now, imagined: true}}
 	world.places = newPlaces(&world.opts)
-	world.places.imagined = true
 	for _, r := range p.rules {
 		for _, side := range []struct {
 			examples []example

@@ -20,11 +20,13 @@ type subject struct {
 	tool, action string
 	where        tool.Where
 	workDir      string
+	dir          string // in which the line starts
 	commit       bool // of changes.commit: only rules that name the tool are about it
 	command      bool // of a shell line
 	opaque       bool // nothing is known of it: whatever it holds may be meant
 
 	name, base string // the program, as it is named and without its folder; "" is not known
+	wrappers   []string // the programs that run it, such as sudo
 	args       []word
 	operands   []word // with the sub-command first; nil: args tell
 	touches    []touch
@@ -42,10 +44,8 @@ type effect struct {
 	why   string
 	touch *touch
 	host  string
-	aside bool // it is not the program's, but of a redirection beside it
 }
 
-// unshown is a call that cannot be judged, and why.
 var errDuplicate = errors.New("two of its arguments have names that differ in nothing but letters' case")
 
 // The limits of a call's arguments.
@@ -314,7 +314,7 @@ func (g *Gate) lineSubjects(q *tool.Question, where tool.Where, line, dir string
 	worst := tool.RiskReadOnly
 	for i := range report.Parts {
 		s := g.partSubject(&report.Parts[i])
-		s.tool, s.action, s.where, s.workDir = q.Call.Tool, q.Call.Action, where, q.WorkDir
+		s.tool, s.action, s.where, s.workDir, s.dir = q.Call.Tool, q.Call.Action, where, q.WorkDir, dir
 		worst = worse(worst, s.risk)
 		out = append(out, s)
 	}
@@ -361,7 +361,7 @@ func (g *Gate) replace(report *shellrisk.Report, workDir string) {
 
 // partSubject is a simple command as rules see it.
 func (g *Gate) partSubject(p *shellrisk.Part) subject {
-	s := subject{command: true, base: p.Program, name: p.Path, risk: tool.Risks[riskIndex(tool.Risk(p.Risk))], why: p.Why, text: show(p.Text)}
+	s := subject{command: true, base: p.Program, name: p.Path, wrappers: p.Wrappers, risk: tool.Risks[riskIndex(tool.Risk(p.Risk))], why: p.Why, text: show(p.Text)}
 	if s.name == "" {
 		s.name = s.base
 	}

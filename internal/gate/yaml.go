@@ -59,6 +59,14 @@ func (d *document) fail(n ast.Node, format string, args ...any) error {
 }
 
 func position(n ast.Node) *token.Position {
+	switch m := n.(type) { // a mapping's own token is its first colon
+	case *ast.MappingNode:
+		if len(m.Values) > 0 && !m.IsFlowStyle {
+			n = m.Values[0].Key
+		}
+	case *ast.MappingValueNode:
+		n = m.Key
+	}
 	if n == nil || n.GetToken() == nil {
 		return nil
 	}

@@ -24,7 +24,7 @@ func authorization(v view, _, end int, _ *rule) span {
 	case len(value) < 8 || !mixed(value):
 		return c.settle(span{})
 	}
-	if harmless(value) {
+	if harmless(value) || strings.HasPrefix(value, markStart) {
 		return c.settle(span{})
 	}
 	return c.settle(span{from, from + len(value)})
@@ -52,7 +52,7 @@ func cookie(v view, _, end int, _ *rule) span {
 	c.skip(8, blank)
 	from := c.i
 	value := strings.TrimRight(c.until(longest, quoteEnd), " \t\\")
-	if !strings.Contains(value, "=") || harmless(value) {
+	if !strings.Contains(value, "=") || harmless(value) || strings.HasPrefix(value, markStart) {
 		return c.settle(span{})
 	}
 	return c.settle(span{from, from + len(value)})

@@ -109,6 +109,27 @@ func FuzzDecodeCall(f *testing.F) {
 	})
 }
 
+func FuzzNewRegistry(f *testing.F) {
+	f.Add(countSchema, `{"name":"x","either":3}`)
+	f.Add(`{"type":"object","properties":{"a":{"$ref":"#/definitions/b"}},"definitions":{"b":{"oneOf":[{"type":"null"},{"const":1}]}}}`, `{"a":2}`)
+	f.Add(`{"type":"object","$id":"http://x/y","patternProperties":{"^a":{"not":{"format":"email"}}},"if":{"required":["b"]},"then":{"maxProperties":1}}`, `{"ab":"a@b","b":1}`)
+	f.Add(`{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}`, `{"a":1}`)
+	f.Add(`{"type":"object","additionalProperties":{"$ref":"#"}}`, `{"a":{"b":{}}}`)
+	f.Fuzz(func(t *testing.T, schema, args string) {
+		r, err := tool.NewRegistry(named("a.b", action("go", schema)))
+		if err != nil {
+			return
+		}
+		res := r.Check(tool.Call{Tool: "a.b", Args: json.RawMessage(args)})
+		if res != nil && (res.OK || res.Stderr == "" || len(res.Stderr) > 1<<15) {
+			t.Fatalf("Check: %+v", res)
+		}
+		if res == nil && args != "" && args[0] != '{' && strings.TrimSpace(args)[0] != '{' {
+			t.Fatalf("let in: %s", args)
+		}
+	})
+}
+
 func FuzzCheck(f *testing.F) {
 	r := registry(f, named("a.b", action("go", countSchema)))
 	f.Add(`{"name":"x","count":3,"kind":"soft","names":["a"],"either":true}`)

@@ -42,12 +42,12 @@ func (r *Registry) Invoke(ctx context.Context, m *Machine, call Call) Result {
 	}
 	call.Action, call.Args = action.Name, slices.Clone(argsOf(call))
 	res := guarded(ctx, entry.tool, m, call)
-	if !res.OK && errors.Is(context.Cause(ctx), errMaxTime) {
-		res.Meta = maps.Clone(res.Meta)
-		if res.Meta == nil {
-			res.Meta = Meta{}
-		}
-		res.Meta[MetaErrorCode] = Timeout
+	// A tool that was cut short need not know why.
+	if !res.OK && codeOf(&res) == IOError && errors.Is(context.Cause(ctx), errMaxTime) {
+		meta := make(Meta, len(res.Meta)+1)
+		maps.Copy(meta, res.Meta)
+		meta[MetaErrorCode] = Timeout
+		res.Meta = meta
 		if res.Stderr == "" {
 			res.Stderr = fmt.Sprintf("%s: did not end within %s", call.Tool, m.MaxTime)
 		}
@@ -65,18 +65,23 @@ func guarded(ctx context.Context, t Tool, m *Machine, call Call) (res Result) {
 	return t.Invoke(ctx, m, call)
 }
 
+// codeOf is the code of a result that is not OK, one of ErrorCodes in any case.
+func codeOf(res *Result) ErrorCode {
+	if code := res.Code(); slices.Contains(ErrorCodes, code) {
+		return code
+	}
+	return IOError
+}
+
 // finish makes a result keep the envelope's promises.
 func finish(res Result, took time.Duration) Result {
-	code := res.Code()
+	code := codeOf(&res)
 	res.Stdout, res.Stderr = Bounded(res.Stdout), Bounded(res.Stderr)
 	meta := make(Meta, len(res.Meta)+2)
 	maps.Copy(meta, res.Meta)
 	meta[MetaDurationMS] = took.Milliseconds()
 	delete(meta, MetaErrorCode)
 	if !res.OK {
-		if !slices.Contains(ErrorCodes, code) {
-			code = IOError
-		}
 		meta[MetaErrorCode] = code
 	}
 	res.Meta = meta

@@ -34,6 +34,9 @@ const countSchema = `{
     "count": {"type": "integer", "minimum": 1, "maximum": 9007199254740993},
     "kind": {"enum": ["soft", "hard"]},
     "names": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3, "uniqueItems": true},
+    "mail": {"type": "string", "format": "email"},
+    "even": {"multipleOf": 2},
+    "map": {"type": "object", "maxProperties": 1, "propertyNames": {"maxLength": 3}},
     "either": {"anyOf": [{"type": "string"}, {"type": "boolean"}], "description": "a word or a choice"}
   }
 }`
@@ -88,7 +91,8 @@ func TestNewRegistryRefuses(t *testing.T) {
 		"a schema with nonsense in it":            {[]tool.Tool{named("a.b", action("go", `{"type":"object","required":"name"}`))}, "required"},
 		"a pattern that is none":                  {[]tool.Tool{named("a.b", action("go", `{"type":"object","properties":{"a":{"pattern":"("}}}`))}, "regex"},
 		"a schema that reads a file":              {[]tool.Tool{named("a.b", action("go", `{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`))}, "only references within"},
-		"a schema that asks another machine":      {[]tool.Tool{named("a.b", action("go", `{"type":"object","$ref":"http://127.0.0.1:1/x"}`))}, "only references within"},
+		"a schema that asks another machine":      {[]tool.Tool{named("a.b", action("go", `{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}`))}, "only references within"},
+		"a schema that is elsewhere":              {[]tool.Tool{named("a.b", action("go", `{"type":"object","$ref":"#/definitions/x","definitions":{"x":{}}}`))}, "itself"},
 		"a command argument that is not there":    {[]tool.Tool{with(func(a *tool.Action) { a.Command = "comand" })}, `"comand"`},
 		"a path argument that is not there":       {[]tool.Tool{with(func(a *tool.Action) { a.Paths = []string{"name", "file"} })}, `"file"`},
 		"a host argument that is not there":       {[]tool.Tool{with(func(a *tool.Action) { a.Hosts = []string{"host"} })}, `"host"`},
@@ -160,6 +164,10 @@ func TestCheck(t *testing.T) {
 		"too many items":                           {"one.only", "go", `{"name":"x","names":["a","b","c","d"]}`, tool.InvalidArgs, []string{"at most 3 items, got 4"}},
 		"an item twice":                            {"one.only", "go", `{"name":"x","names":["a","a"]}`, tool.InvalidArgs, []string{"items 1 and 2 are the same"}},
 		"none of the alternatives":                 {"one.only", "go", `{"name":"x","either":3}`, tool.InvalidArgs, []string{"args.either", "a word or a choice"}},
+		"a format":                                 {"one.only", "go", `{"name":"x","mail":"a\u001b[2J"}`, tool.InvalidArgs, []string{`args.mail: 'a\x1b[2J' is not valid email`}},
+		"a number that does not divide":            {"one.only", "go", `{"name":"x","even":3}`, tool.InvalidArgs, []string{"args.even: multipleOf: got 3, want 2"}},
+		"too many members":                         {"one.only", "go", `{"name":"x","map":{"a":1,"b":2}}`, tool.InvalidArgs, []string{"args.map: maxProperties"}},
+		"a member with a wrong name":               {"one.only", "go", `{"name":"x","map":{"abcd":1}}`, tool.InvalidArgs, []string{"at most 3 characters, got 4"}},
 		"several problems":                         {"one.only", "go", `{"count":0,"x":1}`, tool.InvalidArgs, []string{"args.name", "args.count", "args.x"}},
 		"a list for arguments":                     {"one.only", "go", `[]`, tool.InvalidArgs, []string{"args: want an object, got a list"}},
 		"null for arguments":                       {"one.only", "go", `null`, tool.InvalidArgs, []string{"args: want an object, got null"}},
@@ -195,6 +203,22 @@ func TestCheck(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCheckTellsTheFirstOfManyProblemsSoon(t *testing.T) {
+	var b strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&b, `,"nime%06d":1`, i)
+	}
+	r := registry(t, named("a.b", action("go", countSchema)))
+	started := time.Now()
+	res := r.Check(tool.Call{Tool: "a.b", Args: json.RawMessage(`{"name":"x"` + b.String() + `}`)})
+	if took := time.Since(started); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if res.Code() != tool.InvalidArgs || !strings.Contains(res.Stderr, "args.nime000004") || !strings.HasSuffix(res.Stderr, "and 59995 more") || len(res.Stderr) > 1000 {
+		t.Errorf("%d bytes: %.2000s", len(res.Stderr), res.Stderr)
 	}
 }
 
@@ -291,8 +315,16 @@ func TestInvokeIsBoundByTheMachinesTime(t *testing.T) {
 		<-ctx.Done()
 		return tool.Fail(tool.IOError, "")
 	}
-	res := registry(t, p).Invoke(t.Context(), &tool.Machine{MaxTime: time.Millisecond}, tool.Call{Tool: "a.b"})
+	r := registry(t, p)
+	res := r.Invoke(t.Context(), &tool.Machine{MaxTime: time.Millisecond}, tool.Call{Tool: "a.b"})
 	if res.Code() != tool.Timeout || !strings.Contains(res.Stderr, "1ms") {
 		t.Errorf("%+v", res)
+	}
+	p.invoke = func(ctx context.Context, _ *tool.Machine, _ tool.Call) tool.Result {
+		<-ctx.Done()
+		return tool.Fail(tool.NotFound, "it was not there before the time was over")
+	}
+	if res := r.Invoke(t.Context(), &tool.Machine{MaxTime: time.Millisecond}, tool.Call{Tool: "a.b"}); res.Code() != tool.NotFound {
+		t.Errorf("another failure became %+v", res)
 	}
 }

@@ -23,7 +23,12 @@ type schema struct {
 
 // compileSchema reads an action's schema, which must describe an object. It fetches
 // nothing: a reference may only point within the schema itself.
-func compileSchema(text json.RawMessage) (*schema, error) {
+func compileSchema(text json.RawMessage) (s *schema, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s, err = nil, fmt.Errorf("the schema: the schema library failed inside: %s", quote(fmt.Sprint(cause)))
+		}
+	}()
 	if len(text) > maxSchema {
 		return nil, fmt.Errorf("the schema has %d bytes, more than %d", len(text), maxSchema)
 	}
@@ -37,6 +42,9 @@ func compileSchema(text json.RawMessage) (*schema, error) {
 	}
 	if doc["type"] != "object" {
 		return nil, errors.New(`the schema must describe an object: add "type": "object"`)
+	}
+	if _, given := doc["$ref"]; given {
+		return nil, errors.New("the schema must describe its object itself: draft-07 reads nothing beside a $ref")
 	}
 	if dialect, given := doc["$schema"]; given {
 		if name, _ := dialect.(string); strings.TrimSuffix(name, "#") != draft07 {
@@ -71,8 +79,14 @@ func (s *schema) has(property string) bool {
 	return ok
 }
 
-// check says in plain words what is wrong with args; "" where nothing is.
-func (s *schema) check(args any) string {
+// check says in plain words what is wrong with args; "" where nothing is. Arguments that
+// the library fails on are wrong: a plugin's schema is not ours.
+func (s *schema) check(args any) (problem string) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			problem = "args cannot be checked: the schema library failed inside: " + quote(fmt.Sprint(cause))
+		}
+	}()
 	err := s.compiled.Validate(args)
 	if err == nil {
 		return ""

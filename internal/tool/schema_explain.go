@@ -11,6 +11,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"airlock/internal/changes"
 )
 
 // maxProblems is how many problems of one call are told.
@@ -19,46 +21,65 @@ const maxProblems = 5
 // explain lists the problems that a validation found, each with the path of the value it
 // is about.
 func (s *schema) explain(invalid *jsonschema.ValidationError, args any) string {
-	var problems []string
-	s.collect(invalid, args, &problems)
-	slices.Sort(problems)
-	problems = slices.Compact(problems)
-	if more := len(problems) - maxProblems; more > 0 {
-		problems = append(problems[:maxProblems], fmt.Sprintf("and %d more", more))
+	var found problems
+	s.collect(invalid, args, &found)
+	slices.Sort(found.texts)
+	texts := slices.Compact(found.texts)
+	if found.more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", found.more))
 	}
-	return strings.Join(problems, "; ")
+	return strings.Join(texts, "; ")
+}
+
+// problems are the first that were found, and how many more there are: a call can have a
+// hundred thousand, and each is work to put into words.
+type problems struct {
+	texts []string
+	more  int
+}
+
+func (p *problems) add(text func() string) {
+	if len(p.texts) == maxProblems {
+		p.more++
+		return
+	}
+	p.texts = append(p.texts, text())
 }
 
 // collect walks to the leaves: what stands above them only says that something below is
 // wrong. Alternatives are told as one problem, not as what is wrong with each.
-func (s *schema) collect(e *jsonschema.ValidationError, args any, problems *[]string) {
+func (s *schema) collect(e *jsonschema.ValidationError, args any, found *problems) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.Contains:
 	default:
 		if len(e.Causes) > 0 {
 			for _, cause := range e.Causes {
-				s.collect(cause, args, problems)
+				s.collect(cause, args, found)
 			}
 			return
 		}
 	}
-	at := jsonPath(e.InstanceLocation)
-	value := lookUp(args, e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			*problems = append(*problems, jsonPath(append(slices.Clone(e.InstanceLocation), name))+": is missing")
+			found.add(func() string { return jsonPath(append(slices.Clone(e.InstanceLocation), name)) + ": is missing" })
 		}
 	case *kind.AdditionalProperties:
+		slices.Sort(k.Properties)
 		for _, name := range k.Properties {
-			text := jsonPath(append(slices.Clone(e.InstanceLocation), name)) + ": there is no such argument"
-			if near := nearest(name, s.propertiesAt(e.SchemaURL)); near != "" {
-				text += ", did you mean " + near + "?"
-			}
-			*problems = append(*problems, text)
+			found.add(func() string {
+				text := jsonPath(append(slices.Clone(e.InstanceLocation), name)) + ": there is no such argument"
+				if near := nearest(name, s.propertiesAt(e.SchemaURL)); near != "" {
+					text += ", did you mean " + near + "?"
+				}
+				return text
+			})
 		}
 	default:
-		*problems = append(*problems, at+": "+wanted(e.ErrorKind, value)+s.hint(e))
+		found.add(func() string {
+			value := lookUp(args, e.InstanceLocation)
+			return jsonPath(e.InstanceLocation) + ": " + wanted(e.ErrorKind, value) + s.hint(e)
+		})
 	}
 }
 
@@ -102,7 +123,9 @@ func wanted(k jsonschema.ErrorKind, value any) string {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.Contains, *kind.FalseSchema:
 		return "has not the form that is wanted" + got
 	}
-	return quote(jsonschema.OutputError{Kind: k}.String())
+	// The library's own words, which it gives with a place only.
+	alone := &jsonschema.ValidationError{ErrorKind: k}
+	return changes.Printable(clip(strings.TrimPrefix(alone.Error(), "at '': "), 300))
 }
 
 func items(n int) string {

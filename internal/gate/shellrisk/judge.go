@@ -142,7 +142,10 @@ func (c *call) take(prog *program, words []field) scan {
 		case !f.Known && (start == "" || start[0] == '-') || f.many:
 			s.loose(f, start)
 			s.operands = append(s.operands, *f)
-		case len(start) > 1 && (start[0] == '-' || start[0] == '+' && s.prog.option(start) != nil):
+		case start != "" && start[0] == '+' && s.prog.opts["+"] != nil:
+			s.found("+", *f, true)
+			continue
+		case len(start) > 1 && start[0] == '-':
 			i = s.option(words, i)
 			continue
 		default:
@@ -197,8 +200,7 @@ func (s *scan) option(words []field, i int) int {
 	if strings.HasPrefix(text, "--") || s.prog.longDash {
 		name, value, has := strings.Cut(text, "=")
 		if o := s.prog.option(name); o != nil && o.value && !has && i+1 < len(words) {
-			s.found(name, words[i+1], true)
-			return i + 1
+			return s.valued(name, words, i)
 		}
 		s.found(name, literal(value), has)
 		return i
@@ -215,8 +217,7 @@ func (s *scan) option(words []field, i int) int {
 			s.found(name, literal(strings.TrimPrefix(text[j+1:], "=")), true)
 			return i
 		case o != nil && o.value && i+1 < len(words):
-			s.found(name, words[i+1], true)
-			return i + 1
+			return s.valued(name, words, i)
 		case o != nil && o.optional && j+1 < len(text):
 			s.found(name, literal(text[j+1:]), true)
 			return i
@@ -224,6 +225,23 @@ func (s *scan) option(words []field, i int) int {
 		s.found(name, field{}, false)
 	}
 	return i
+}
+
+// valued notes an option whose value is the next word. Where that word would be an option
+// with an effect it counts as one too: the table could be wrong about this program's build.
+func (s *scan) valued(name string, words []field, i int) int {
+	next := words[i+1].start()
+	s.found(name, words[i+1], true)
+	if len(next) > 1 && next[0] == '-' {
+		long, _, _ := strings.Cut(next, "=")
+		if o := s.prog.option(long); o != nil && o.effect {
+			return i
+		}
+		if o := s.prog.option(next[:2]); o != nil && o.effect {
+			return i
+		}
+	}
+	return i + 1
 }
 
 func (s *scan) found(name string, value field, has bool) {
@@ -238,7 +256,8 @@ func (s *scan) found(name string, value field, has bool) {
 		}
 		return
 	}
-	s.only = s.only || o.only
+	// Behind an option that is not known, this could be its value.
+	s.only = s.only || o.only && s.stranger == ""
 	s.shift = s.shift || o.shift
 }
 

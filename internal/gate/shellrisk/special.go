@@ -31,6 +31,12 @@ func fileHandlerOf(name string) func(*call) {
 		return python
 	case "applet":
 		return applet
+	case "su":
+		return su
+	case "script":
+		return script
+	case "cloud":
+		return cloud
 	}
 	return func(c *call) { // a table names what there is not
 		c.part.add(Unknown, "what "+c.title()+" does cannot be told")

@@ -194,7 +194,7 @@ func (p *program) readSub(head, rest string, top bool) (*program, error) {
 	}
 	s := &program{name: names[0], risk: Unknown, why: why}
 	if !top {
-		s.parent = p
+		s.parent, s.longDash = p, p.longDash
 	}
 	for _, word := range words {
 		if err := s.set(word); err != nil {
@@ -276,7 +276,8 @@ func (p *program) set(word string) error {
 // tableWords splits what follows a colon into its words and the reason in quotes.
 func tableWords(rest string) (words []string, why string) {
 	rest, why, _ = strings.Cut(rest, `"`)
-	return strings.Fields(rest), strings.TrimSuffix(strings.TrimSpace(why), `"`)
+	why, after, _ := strings.Cut(why, `"`)
+	return append(strings.Fields(rest), strings.Fields(after)...), why
 }
 
 // sub finds a sub-command.

@@ -39,6 +39,7 @@ type wordReader struct {
 	began  bool // cur is a field, be it an empty one
 	single bool // no splitting: an assignment's value, a redirection's target
 	quoted bool
+	parts  int // of the word
 	source string
 }
 
@@ -184,7 +185,7 @@ func sequence(b *syntax.BraceExp) (choices [][]syntax.WordPart, ok bool) {
 }
 
 func (w *walker) expand(word *syntax.Word, sc *scope, fr frame, single bool) []field {
-	r := wordReader{w: w, sc: sc, fr: fr, single: single}
+	r := wordReader{w: w, sc: sc, fr: fr, single: single, parts: len(word.Parts)}
 	r.cur.Known = true
 	if word.Pos().IsValid() {
 		r.source = w.source(word)
@@ -312,7 +313,8 @@ func (r *wordReader) lit(text string) {
 				r.buf = append(r.buf, '\\')
 			}
 		case '*', '?', '[':
-			r.cur.Glob = true
+			// A lone [ is a bracket, or the command of that name.
+			r.cur.Glob = r.cur.Glob || c != '[' || r.parts > 1 || strings.Contains(text[i:], "]")
 			r.buf = append(r.buf, c)
 		default:
 			r.buf = append(r.buf, c)

@@ -345,5 +345,9 @@ func ssh(c *call) {
 		c.append(*c.part)
 		return
 	}
-	c.runs(s.operands[1:])
+	rest := s.operands[1:]
+	if rest[0].Known && rest[0].Value == "--" {
+		rest = rest[1:]
+	}
+	c.runs(rest)
 }

@@ -10,6 +10,7 @@ import (
 	"airlock/internal/audit"
 	"airlock/internal/changes"
 	"airlock/internal/executor"
+	"airlock/internal/tool"
 )
 
 // Kinds of rows. A row of one of the others is written before that is done, so that
@@ -21,7 +22,18 @@ const (
 	rowKeep    = "keep"
 	rowDiscard = "discard"
 	rowUndo    = "undo"
+	rowRefused = "verdict" // of a run that the gate did not let begin
 )
+
+// refusedRow is a run that did not begin.
+type refusedRow struct {
+	Argv    []string     `json:"argv"`
+	WorkDir string       `json:"workdir"`
+	Verdict tool.Verdict `json:"verdict"`
+	Risk    tool.Risk    `json:"risk"`
+	Rule    string       `json:"rule"`
+	Why     string       `json:"why"`
+}
 
 // runRow says what is about to be run. Of the environment only names are recorded.
 type runRow struct {

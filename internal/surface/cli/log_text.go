@@ -32,6 +32,10 @@ var phrases = []phrase{
 	{"by", func(v any) string { return "by " + plain(v) }},
 	{"tool", plain},
 	{"action", plain},
+	{"args", func(v any) string {
+		args, _ := v.(map[string]any)
+		return words(args["command"])
+	}},
 	{"argv", words},
 	{"command", words},
 	{"shell_command", plain},

@@ -72,7 +72,7 @@ Nothing is run and nobody is asked. With - the lines come from stdin, one verdic
 
 // judgeLine judges a line as a run on the host in dir would be.
 func (p *Program) judgeLine(ctx context.Context, dir, line string) tool.Judgement {
-	q := hostQuestion(dir, line, p.hostEnv())
+	q := lineQuestion(tool.OnHost, dir, line, p.hostEnv())
 	return p.Gate.Judge(ctx, q)
 }
 
@@ -82,13 +82,13 @@ func (p *Program) hostEnv() map[string]string {
 	return env
 }
 
-// hostQuestion asks about a line that would run on the host.
-func hostQuestion(dir, line string, env map[string]string) *tool.Question {
+// lineQuestion asks about a command line.
+func lineQuestion(where tool.Where, dir, line string, env map[string]string) *tool.Question {
 	args, _ := json.Marshal(map[string]string{"command": line}) // strings can be marshalled
 	return &tool.Question{
 		Call:   tool.Call{Tool: "cmd.run", Action: "execute", Args: args},
 		Action: &tool.Action{Name: "execute", Risk: tool.RiskUnknown, Command: "command"},
-		Where:  tool.OnHost, WorkDir: dir, Env: env, Who: "cli",
+		Where:  where, WorkDir: dir, Env: env, Who: "cli",
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"airlock/internal/executor"
+	"airlock/internal/sandbox"
+	"airlock/internal/tool"
 )
 
 // runFlags are the flags of airlock run.
@@ -69,6 +72,9 @@ func (p *Program) run(ctx context.Context, f *runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
+	if err := p.admitRun(ctx, f, req); err != nil {
+		return err
+	}
 	// A reader of our output that goes away ends the command, and not us.
 	defer ignoreBrokenPipes()()
 	rep, err := p.execute(ctx, f, req)
@@ -95,6 +101,41 @@ func (p *Program) run(ctx context.Context, f *runFlags, argv []string) error {
 		return fail(commitCode(settled), explainSet(settled))
 	}
 	return nil
+}
+
+// admitRun asks the gate about a command that somebody typed. In a sandbox nothing but a
+// policy's rule speaks against it.
+func (p *Program) admitRun(ctx context.Context, f *runFlags, req *executor.Request) error {
+	q := lineQuestion(tool.InSandbox, req.WorkDir, shellLine(req.Argv), req.Env)
+	j, err := p.Gate.Admit(ctx, q)
+	refused, ok := errors.AsType[*tool.RefusedError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return fail(exitFailed, err)
+	}
+	if log, err := p.record(); err != nil {
+		return err
+	} else if err := log.Record(ctx, rowRefused, sandbox.NewID(), &refusedRow{req.Argv, req.WorkDir, j.Verdict, j.Risk, j.Rule, j.Why}); err != nil {
+		return fail(exitFailed, err)
+	}
+	if f.json {
+		rep := &runReport{out: &executor.Outcome{}, code: exitRefused, failure: refused, capture: &captured{}}
+		if err := p.printJSON(rep.object()); err != nil {
+			return err
+		}
+	}
+	return fail(exitRefused, refused)
+}
+
+// shellLine is a command as it would be typed into a shell.
+func shellLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	return strings.Join(words, " ")
 }
 
 // execute runs the command, connected to the person's terminal or streams meanwhile.

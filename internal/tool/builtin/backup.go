@@ -39,6 +39,7 @@ func (w *writing) backup(ctx context.Context) (string, *tool.Result) {
 		if err := w.copyOld(ctx, name); err != nil {
 			return "", w.noBackup(err)
 		}
+		w.own(ctx, name)
 		return name, nil
 	}
 	return "", w.fail(tool.IOError, fmt.Sprintf("has %d backups of this second already: nothing was written", maxBackups))

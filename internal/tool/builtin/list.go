@@ -71,7 +71,7 @@ func listing(m *tool.Machine, dir string, all []agent.FileEntry, most int) tool.
 		truncated bool
 	)
 	for _, e := range all {
-		if m.Hidden != nil && m.Hidden(path.Join(dir, e.Name)) {
+		if hidden(m, path.Join(dir, e.Name)) {
 			continue
 		}
 		if size += len(e.Name); len(entries) == most || size > maxNames {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,26 +28,35 @@ func absolute(m *tool.Machine, name string) string {
 	return strings.TrimSuffix(m.WorkDir, "/") + "/" + name
 }
 
-// seen is the absolute path that a call is about. Where paths are hidden it has every link
-// on the way resolved, and is errHidden if it is one of those.
+// seen is the absolute path that a call is about. On the host, and wherever paths are
+// hidden, it has every link on the way resolved, and is errHidden if it is one of those.
 //
 // This holds against who makes the call. It does not hold against another process of the
 // machine that puts a link in the way after the look: such a process can read what it
 // likes by itself. In a sandbox nothing needs this, because what is hidden is not there.
 func seen(ctx context.Context, m *tool.Machine, name string) (string, error) {
 	name = absolute(m, name)
-	if m.Hidden == nil {
+	if m.Hidden == nil && m.Where == tool.InSandbox {
 		return name, nil
 	}
 	real, err := resolve(ctx, m, name)
 	if err != nil {
 		return "", err
 	}
-	if m.Hidden(real) {
+	if hidden(m, real) {
 		return "", errHidden
 	}
 	return real, nil
 }
+
+// hidden reports whether a resolved path must be shown as absent: one of the Machine's, or
+// on the host what a process has in its environment and memory. Those of the agent and
+// of who started it hold keys that no command is given.
+func hidden(m *tool.Machine, real string) bool {
+	return m.Hidden != nil && m.Hidden(real) || m.Where == tool.OnHost && processSecret.MatchString(real)
+}
+
+var processSecret = regexp.MustCompile(`^/proc/(kcore|[^/]+/(task/[^/]+/)?(environ|mem))$`)
 
 // resolve is an absolute path with every link resolved, as far as it exists.
 func resolve(ctx context.Context, m *tool.Machine, name string) (string, error) {

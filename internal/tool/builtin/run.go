@@ -194,9 +194,9 @@ func (c *command) try(ctx context.Context, shell string) (agent.ExecResult, erro
 				continue
 			}
 			// One that comes when the command has just ended has nobody to reach.
-			_ = p.Signal(running, sig)
+			_ = p.Signal(ctx, sig)
 		case size := <-c.m.Resizes:
-			_ = p.Resize(running, size)
+			_ = p.Resize(ctx, size)
 		}
 	}
 }

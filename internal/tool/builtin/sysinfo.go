@@ -13,7 +13,7 @@ import (
 
 const (
 	sectionTime = 3 * time.Second // for each section; they are asked for side by side
-	maxStuck    = 16              // questions to a system that does not answer, over all calls
+	maxStuck    = 64              // questions to a system that does not answer, over all calls
 )
 
 // Sysinfo makes sysinfo, which says what machine this is: its system, processor, memory

@@ -24,7 +24,7 @@ const (
 //
 // The content goes into a new file in the same folder, which then takes the name: a reader
 // sees the old content or the new, and after a failure there is the old and nothing
-// else. The file keeps its mode, unless another is asked for, and its owner where the agent
+// else. The file keeps its permissions, unless others are asked for, and its owner where the agent
 // may give it that; hard links and extended attributes stay with the old content. A
 // symbolic link is followed, and what it leads to is replaced. What is no regular
 // file, or may not be written, is not replaced. What is hidden cannot be written at all.
@@ -193,7 +193,7 @@ func (w *writing) write(ctx context.Context) tool.Result {
 		return *w.failed(err)
 	}
 	res := tool.Result{OK: true, Meta: tool.Meta{"bytes_written": len(w.content)}}
-	if w.old != nil && !w.own(ctx) {
+	if w.old != nil && !w.own(ctx, w.temp) {
 		res.Meta["owner_kept"] = false
 	}
 	if w.args.Backup && w.old != nil {
@@ -218,17 +218,17 @@ func (w *writing) cleanUp(ctx context.Context) {
 	_ = w.m.Client.Remove(ctx, w.temp, false) // as a rule it was never made
 }
 
-// own gives the new file the old one's owner and group, and reports whether it has them.
-func (w *writing) own(ctx context.Context) bool {
-	info, err := w.m.Client.Stat(ctx, w.temp, false)
+// own gives a file the old one's owner and group, and reports whether it has them.
+func (w *writing) own(ctx context.Context, name string) bool {
+	info, err := w.m.Client.Stat(ctx, name, false)
 	if err != nil || info.UID == w.old.UID && info.GID == w.old.GID {
 		return err == nil
 	}
 	owner := fmt.Sprintf("%d:%d", w.old.UID, w.old.GID)
-	if !w.program(ctx, "chown", "-h", "--", owner, w.temp) {
+	if !w.program(ctx, "chown", "-h", "--", owner, name) {
 		return false
 	}
-	info, err = w.m.Client.Stat(ctx, w.temp, false)
+	info, err = w.m.Client.Stat(ctx, name, false)
 	return err == nil && info.UID == w.old.UID && info.GID == w.old.GID
 }
 

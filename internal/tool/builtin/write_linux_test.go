@@ -36,7 +36,14 @@ func wantNoTemp(t *testing.T, dir string) {
 }
 
 func TestWriteFile(t *testing.T) {
+	for _, where := range []tool.Where{tool.OnHost, tool.InSandbox} {
+		t.Run(where.String(), func(t *testing.T) { testWriteFile(t, where) })
+	}
+}
+
+func testWriteFile(t *testing.T, where tool.Where) {
 	w := newWorld(t)
+	w.m.Where = where
 	type args = map[string]any
 	at := func(name string) string { return filepath.Join(w.dir, name) }
 	t.Run("a new file", func(t *testing.T) {

@@ -9,10 +9,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +30,8 @@ const GuestEnv = "AIRLOCK_THROWAWAY_GUEST"
 // A Machine says what is special about a machine. The zero value is a plain one.
 type Machine struct {
 	// Setup is a script for sh, run in the machine before anything else. Nothing is mounted
-	// there but /dev, /proc and empty memory on /run and /tmp.
+	// there but /proc, a /dev of its own with the harmless devices, and empty memory on /run
+	// and /tmp.
 	Setup string
 
 	// Init is a script that ends by executing what is to be process 1, and Ready one that
@@ -39,7 +42,7 @@ type Machine struct {
 const (
 	unable     = 97 // exit code: this machine cannot have such a machine in it
 	startLimit = time.Minute
-	endLimit   = time.Second // an init does not end with its guest agent
+	endLimit   = 5 * time.Second
 )
 
 // begin makes the machine: $1 is an empty folder, $2 the test's program, $3 to $5 are Setup,
@@ -52,7 +55,11 @@ const begin = `
 	mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/root" &&
 	cd "$1/root" &&
 	: >airlock-guest && mount --bind "$2" airlock-guest &&
-	mount --rbind /dev dev && mount -t proc proc proc &&
+	mount -t tmpfs -o mode=755 tmpfs dev && mkdir dev/pts dev/shm &&
+	for node in null zero full random urandom; do : >dev/$node && mount --bind /dev/$node dev/$node || exit 97; done &&
+	mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts && ln -s pts/ptmx dev/ptmx &&
+	ln -s /proc/self/fd dev/fd && ln -s fd/0 dev/stdin && ln -s fd/1 dev/stdout && ln -s fd/2 dev/stderr &&
+	mount -t tmpfs -o mode=1777 tmpfs dev/shm && mount -t proc proc proc &&
 	mount -t tmpfs -o mode=755 tmpfs run && mount -t tmpfs -o mode=1777 tmpfs tmp &&
 	mkdir -p airlock-old && pivot_root . airlock-old && cd / && umount -l /airlock-old && rmdir /airlock-old
 } || exit 97
@@ -100,7 +107,10 @@ func (m Machine) Start(t testing.TB) *agent.Client {
 	c := agent.NewClient(&stream{Reader: stdout, in: stdin, out: stdout}, nil)
 	var end error
 	stop := sync.OnceFunc(func() {
-		c.Close() // the agent's end of input, and so its end
+		c.Close() // the agent's end of input, and so its end, and the machine's unless it has an init
+		if m.Init != "" {
+			killChildren(cmd.Process.Pid)
+		}
 		late := time.AfterFunc(endLimit, func() { cmd.Process.Kill() })
 		end = cmd.Wait()
 		late.Stop()
@@ -117,6 +127,19 @@ func (m Machine) Start(t testing.TB) *agent.Client {
 		t.Fatalf("the machine did not start: %v, %v\n%s", err, end, said.String())
 	}
 	return c
+}
+
+// killChildren ends unshare's child, which is the machine's process 1: with it end all
+// others, and only then unshare, so that nothing of the machine is left when that is gone.
+func killChildren(pid int) {
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for field := range strings.FieldsSeq(string(children)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			if p, err := os.FindProcess(child); err == nil {
+				p.Kill()
+			}
+		}
+	}
 }
 
 // A stream is both standard streams of a process.
