@@ -135,7 +135,7 @@ var rpmList = []string{"rpm", "-qa", "--qf", `installed\t%{NAME}\t%{VERSION}-%{R
 // perhaps. A slash would be a file's, @ a group's; globs and what is in brackets are left out.
 var dnfNames = grammar{
 	like: "nginx, nginx-1.24.0 or nginx.x86_64",
-	name: re(`^[A-Za-z0-9_][A-Za-z0-9._+~^:-]*$`),
+	name: re(`^[A-Za-z0-9_]([A-Za-z0-9._+~^-]*(-[0-9]+:[A-Za-z0-9._+~^-]*)?[A-Za-z0-9_+])?$`),
 }
 
 // dnf's sentences are those of versions 4 and 5.

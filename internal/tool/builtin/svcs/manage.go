@@ -104,6 +104,10 @@ func (l *local) outcome(ctx context.Context, result tool.Result, action, unit, d
 	if now.Enabled != "" {
 		result.Meta[MetaEnabled] = now.Enabled
 	}
+	if l.byState && action == "disable" && result.Code() == tool.IOError && now.Enabled == "disabled" {
+		result.OK = true
+		delete(result.Meta, tool.MetaErrorCode)
+	}
 	starts := action == "start" || action == "restart"
 	if starts && result.OK && now.State == StateFailed {
 		result.OK = false

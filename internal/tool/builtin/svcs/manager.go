@@ -37,6 +37,10 @@ type manager struct {
 	log []string
 
 	failures []failure
+
+	// byState says that disable has done its work where the service is not enabled
+	// afterwards, whatever the exit code is.
+	byState bool
 }
 
 // A Service is what is known of one.

@@ -28,6 +28,7 @@ var openrc = manager{
 	statusCodes: []int{0, 3, 4, 8, 16, 32},
 	look:        lookOpenRC,
 	list:        listOpenRC,
+	byState:     true, // rc-update --all delete fails for each runlevel that the service is not in
 	failures: []failure{
 		{regexp.MustCompile(`superuser access required|Permission denied|must be root|Operation not permitted`), tool.PermissionDenied, asRoot},
 		{regexp.MustCompile("unknown function `?reload"), tool.InvalidArgs, "it cannot reload its settings: restart it"},
