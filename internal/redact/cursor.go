@@ -123,11 +123,12 @@ func harmless(value string) bool {
 	return emptyWords[lower(strings.TrimRight(value, ",;)}]"))]
 }
 
-// isMark reports whether a value is what stands in a secret's place, and nothing else.
+// isMark reports whether a value begins with what stands in a secret's place; of the rest,
+// a rule that has been there did not think it secret.
 func isMark(value string) bool {
 	rest, ok := strings.CutPrefix(value, markStart)
-	name, rest, _ := strings.Cut(rest, "]") // which may have been trimmed from it
-	return ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && strings.Trim(rest, " \t,;:)}]\"'`\\") == ""
+	name, _, _ := strings.Cut(rest, "]") // which may have been trimmed from it
+	return ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // emptyWords are values that say that there is no secret, or of which type one is.

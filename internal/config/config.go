@@ -1,0 +1,110 @@
+// Package config reads Airlock's settings: one YAML file, strictly. What it does not know it
+// refuses, by name and place, so that a slip of the pen does not leave a bound unset. It
+// knows nothing of those whose settings it reads.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A Config is the settings. Default gives those that hold where the file says nothing.
+type Config struct {
+	Record   Record
+	Plugins  []string // folders in which plugins are looked for, beside the usual one; absolute
+	Approval Approval
+}
+
+// Record bounds the record of what was done.
+type Record struct {
+	MaxAge  time.Duration
+	MaxSize int64 // in bytes
+}
+
+// Approval is how a person is asked.
+type Approval struct {
+	Expires time.Duration // after which a question that nobody answered is answered no
+}
+
+// Default is what holds where there is no file.
+func Default() *Config {
+	return &Config{
+		Record:   Record{MaxAge: 90 * 24 * time.Hour, MaxSize: 256 << 20},
+		Approval: Approval{Expires: 5 * time.Minute},
+	}
+}
+
+// Path is where the file is: below $XDG_CONFIG_HOME where that is absolute, else below the
+// home folder.
+func Path(xdg, home string) string {
+	if !filepath.IsAbs(xdg) {
+		xdg = filepath.Join(home, ".config")
+	}
+	return filepath.Join(xdg, "airlock", "config.yaml")
+}
+
+// maxFile is how large the file may be.
+const maxFile = 64 << 10
+
+// Load reads the file. Where there is none, the defaults hold. An error of what the file
+// says is an *Error.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Default(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the settings: %w", err)
+	case !st.Mode().IsRegular():
+		return nil, &Error{File: path, Text: "it is no regular file"}
+	case st.Mode().Perm()&0o002 != 0:
+		return nil, &Error{File: path, Text: "everybody can write it, so it is not trusted; chmod o-w it"}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	return Parse(path, text)
+}
+
+// Parse reads the text of the file; path is its name in errors.
+func Parse(path string, text []byte) (*Config, error) {
+	c := Default()
+	r := &reader{file: path}
+	root, err := r.parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if root == nil {
+		return c, nil
+	}
+	if err := r.mapping(root, "the settings", c.members()); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// members are what the file may hold: here a new setting is added.
+func (c *Config) members() members {
+	return members{
+		"record": section(members{
+			"max_age":  age(&c.Record.MaxAge),
+			"max_size": size(&c.Record.MaxSize),
+		}),
+		"plugins": folders(&c.Plugins),
+		"approval": section(members{
+			"expires": age(&c.Approval.Expires),
+		}),
+	}
+}
