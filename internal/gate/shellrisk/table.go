@@ -30,6 +30,7 @@ type program struct {
 	numeric  bool   // what it prints are numbers
 	inherit  bool   // its sub-commands have its options too
 	remote   bool   // a wrapper's command runs elsewhere
+	exact    bool   // it knows no abbreviated options
 	joined   bool   // a wrapper's words are joined and read by a shell
 	given2   Risk   // of a use with two operands or more
 	danger   bool   // it has options that do more than read
@@ -194,7 +195,7 @@ func (p *program) readSub(head, rest string, top bool) (*program, error) {
 	}
 	s := &program{name: names[0], risk: Unknown, why: why}
 	if !top {
-		s.parent, s.longDash = p, p.longDash
+		s.parent, s.longDash, s.exact = p, p.longDash, p.exact
 	}
 	for _, word := range words {
 		if err := s.set(word); err != nil {
@@ -240,6 +241,8 @@ func (p *program) set(word string) error {
 		}
 	case "remote":
 		p.remote = true
+	case "exact":
+		p.exact = true
 	case "joined":
 		p.joined = true
 	case "operands":
@@ -308,7 +311,7 @@ func (p *program) option(name string) *option {
 
 // abbreviated finds what an abbreviation may stand for: of several the one with an effect.
 func (p *program) abbreviated(name string) *option {
-	if len(name) < 3 || name[1] != '-' {
+	if len(name) < 3 || name[1] != '-' || p.exact {
 		return nil
 	}
 	var found *option

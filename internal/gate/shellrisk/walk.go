@@ -358,12 +358,13 @@ func (w *walker) ifClause(c *syntax.IfClause, sc *scope, fr frame) {
 }
 
 func (w *walker) forClause(c *syntax.ForClause, sc *scope, fr frame) {
-	w.loop(c, sc)
 	switch l := c.Loop.(type) {
 	case *syntax.WordIter:
+		w.loop(c, sc)
 		w.wordIter(l, sc, fr)
 	case *syntax.CStyleLoop:
 		w.arithm(l.Init, sc, fr)
+		w.loop(c, sc)
 		w.arithm(l.Cond, sc, fr)
 		w.arithm(l.Post, sc, fr)
 	}
