@@ -187,6 +187,8 @@ func TestTheExamplesRefuseWhatIsHostile(t *testing.T) {
 		{"a device", "todo", "count", `{"path":"/dev/zero"}`, tool.InvalidArgs, "neither a file nor a folder"},
 		{"too many wanted", "todo", "list", `{"max":1000000}`, tool.InvalidArgs, "max"},
 		{"an argument that there is not", "todo", "list", `{"cmd":"id"}`, tool.InvalidArgs, "cmd"},
+		{"a NUL in a path", "todo", "list", `{"path":"a\u0000b"}`, tool.InvalidArgs, "NUL"},
+		{"a word that no comment holds", "todo", "count", `{"path":"sub/d.go"}`, "", ""},
 		{"one file", "todo", "list", `{"path":"sub/c.py"}`, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
