@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"airlock/internal/gate/shellrisk"
 	"airlock/internal/tool"
 )
 
@@ -236,26 +237,59 @@ func expands(shell, seg string) bool {
 // covers reports whether an allow rule covers an effect of a subject: all of it is known,
 // and nothing of it is more than the rule says.
 func (m matcher) covers(r *rule, s *subject, e *effect) bool {
-	if len(r.paths) == 0 && m.aside(s, e) {
-		return false
-	}
 	risk := riskIndex(e.risk)
 	switch {
 	case r.risks != 0 && !r.risks.has(risk), r.risks == 0 && mustBeNamed.has(risk):
 		return false
+	case e.risk == tool.RiskUnknown && !s.ownEffect(e):
+		return false
 	case len(r.hosts) > 0 && (e.host == "" || !anyGlob(r.hosts, e.host)):
 		return false
 	case len(r.paths) == 0:
+		return !m.aside(s, e)
+	case e.touch == nil:
+		return e.host == "" && m.summary(r, s)
+	}
+	return m.coversTouch(r, s, e.touch)
+}
+
+func (m matcher) coversTouch(r *rule, s *subject, t *touch) bool {
+	return t.known && (r.ops == 0 || t.op&^r.ops == 0) &&
+		slices.ContainsFunc(r.paths, func(p pathPattern) bool { return m.places.compare(&p, t.path, s.workDir) == yes })
+}
+
+// fileTools do nothing but to the files they name: what is said of one without a path is
+// a summary of what is said with them.
+var fileTools = map[string]bool{
+	"chgrp": true, "chmod": true, "chown": true, "cp": true, "install": true, "ln": true, "mkdir": true, "mv": true,
+	"rm": true, "rmdir": true, "sed": true, "tee": true, "touch": true, "truncate": true, "unlink": true,
+}
+
+// summary reports whether an effect without a path is one of paths that a rule covers.
+func (m matcher) summary(r *rule, s *subject) bool {
+	named := func(e effect) bool { return e.touch != nil && !m.aside(s, &e) }
+	return fileTools[s.base] && slices.ContainsFunc(s.effects, named) &&
+		all(s.effects, func(e effect) bool { return e.touch == nil || m.coversTouch(r, s, e.touch) })
+}
+
+// ownEffect reports whether an unknown effect is the program's own, and not one of what
+// stands around it, such as a variable that changes what programs do: then the same words
+// alone have it. Where it may run in another folder, nothing unknown is covered.
+func (s *subject) ownEffect(e *effect) bool {
+	if !s.command {
 		return true
-	case e.touch == nil || !e.touch.known || r.ops != 0 && e.touch.op&^r.ops != 0:
+	}
+	if s.moved || slices.Contains(s.wrappers, "env") {
 		return false
 	}
-	for i := range r.paths {
-		if m.places.compare(&r.paths[i], e.touch.path, s.workDir) == yes {
-			return true
-		}
+	argv := []string{s.name}
+	for _, a := range s.args {
+		argv = append(argv, a.value)
 	}
-	return false
+	bare := shellrisk.AnalyzeArgv(argv, &shellrisk.Options{WorkDir: s.dir})
+	return len(bare.Parts) == 1 && slices.ContainsFunc(bare.Parts[0].Effects, func(b shellrisk.Effect) bool {
+		return b.Risk == shellrisk.Unknown && b.Why == e.why
+	})
 }
 
 // aside reports whether an effect is on a file that is not one of a command's words: a

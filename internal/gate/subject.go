@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type subject struct {
 	dir          string // in which the line starts
 	commit       bool // of changes.commit: only rules that name the tool are about it
 	command      bool // of a shell line
+	moved        bool // it may run elsewhere than in a folder of the working folder's
 	opaque       bool // nothing is known of it: whatever it holds may be meant
 
 	name, base string // the program, as it is named and without its folder; "" is not known
@@ -93,11 +95,11 @@ func lineDecides(q *tool.Question) bool {
 
 // commandOf is the shell line of a call, and the folder in which it starts.
 func commandOf(q *tool.Question, args arguments) (line, dir string, err error) {
-	lines, err := args.words(q.Action.Command)
-	if err != nil || len(lines) != 1 {
+	raw := args[q.Action.Command]
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &line) != nil {
 		return "", "", fmt.Errorf("the argument %s is not a command line", q.Action.Command)
 	}
-	if strings.ContainsRune(lines[0], 0) {
+	if strings.ContainsRune(line, 0) {
 		return "", "", errors.New("the command line holds a NUL")
 	}
 	if err := args.exactly(workDirArg); err != nil {
@@ -113,7 +115,7 @@ func commandOf(q *tool.Question, args arguments) (line, dir string, err error) {
 			dir = filepath.Join(q.WorkDir, dir)
 		}
 	}
-	return lines[0], dir, nil
+	return line, dir, nil
 }
 
 // arguments are the members of a call's arguments, as they are written.
@@ -308,12 +310,16 @@ func (g *Gate) lineSubjects(q *tool.Question, where tool.Where, line, dir string
 	opts := &shellrisk.Options{WorkDir: dir, Env: q.Env, ResolvePath: g.places.resolve}
 	report := shellrisk.Analyze(line, opts)
 	if filepath.Clean(dir) != filepath.Clean(q.WorkDir) {
-		g.replace(&report, q.WorkDir)
+		g.replace(&report, dir, q.WorkDir)
 	}
 	out := make([]subject, 0, len(report.Parts)+1)
 	worst := tool.RiskReadOnly
+	_, starts := relative(g.places.resolve(q.WorkDir), g.places.resolve(dir))
+	moved := !starts
 	for i := range report.Parts {
 		s := g.partSubject(&report.Parts[i])
+		s.moved = moved
+		moved = moved || s.base == "" || movers[s.base]
 		s.tool, s.action, s.where, s.workDir, s.dir = q.Call.Tool, q.Call.Action, where, q.WorkDir, dir
 		worst = worse(worst, s.risk)
 		out = append(out, s)
@@ -332,17 +338,25 @@ func (g *Gate) lineSubjects(q *tool.Question, where tool.Where, line, dir string
 	})
 }
 
+// movers change the folder that later commands of a line run in.
+var movers = map[string]bool{"cd": true, "pushd": true, "popd": true, "eval": true, "source": true, ".": true}
+
 // replace says anew which writes of a line are inside, where it starts elsewhere than in
 // the working folder: that is what inside means.
-func (g *Gate) replace(report *shellrisk.Report, workDir string) {
+func (g *Gate) replace(report *shellrisk.Report, dir, workDir string) {
 	root := g.places.resolve(workDir)
+	_, starts := relative(root, g.places.resolve(dir))
 	report.Risk = shellrisk.ReadOnly
 	for i := range report.Parts {
 		p := &report.Parts[i]
 		p.Risk = shellrisk.ReadOnly
 		for j := range p.Effects {
 			e := &p.Effects[j]
-			if e.Risk == shellrisk.WritesInside || e.Risk == shellrisk.WritesOutside {
+			named := fileTools[p.Program] && slices.ContainsFunc(p.Effects, func(e shellrisk.Effect) bool { return e.Path != "" })
+			switch {
+			case e.Risk != shellrisk.WritesInside && e.Risk != shellrisk.WritesOutside:
+			case e.Path == "" && (named || starts):
+			default:
 				e.Risk = shellrisk.WritesOutside
 				ref := slices.IndexFunc(p.Paths, func(r shellrisk.PathRef) bool { return r.Known && r.Path == e.Path })
 				if _, inside := relative(root, e.Path); inside && root != "" && ref >= 0 && e.Path != root {
@@ -386,6 +400,9 @@ func (g *Gate) partSubject(p *shellrisk.Part) subject {
 		s.hosts = append(s.hosts, word{hostName(h), plainHost(h)})
 	}
 	s.users = []word{g.caller()}
+	if slices.ContainsFunc(p.Wrappers, func(w string) bool { return raisers[path.Base(w)] }) {
+		s.users = []word{{"root", true}}
+	}
 	if p.User != "" {
 		s.users = []word{{p.User, strings.Trim(p.User, nameChars) == ""}}
 	}
@@ -410,6 +427,9 @@ func (g *Gate) partSubject(p *shellrisk.Part) subject {
 	s.risk = worse(worst, s.risk)
 	return s
 }
+
+// raisers take the superuser's rights where they are not told otherwise.
+var raisers = map[string]bool{"sudo": true, "doas": true, "su": true, "pkexec": true, "run0": true, "sudoedit": true}
 
 const nameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
