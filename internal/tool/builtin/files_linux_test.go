@@ -145,7 +145,8 @@ func TestPermissionDenied(t *testing.T) {
 	if err := os.Mkdir(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	w.wantCode(w.call("fs.write_file", map[string]any{"path": "dir/new", "content": "x"}), tool.PermissionDenied)
+	w.wantCode(w.call("fs.write_file", map[string]any{"path": "dir/new", "content": "x"}), tool.PermissionDenied, "its folder takes no new file")
+	w.wantCode(w.call("fs.write_file", map[string]any{"path": "dir/new/deep", "content": "x", "create_dirs": true}), tool.PermissionDenied)
 	chmod(t, dir, 0)
 	w.wantCode(w.call("fs.list_dir", map[string]any{"path": "dir"}), tool.PermissionDenied)
 	chmod(t, dir, 0o700)

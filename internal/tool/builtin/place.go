@@ -39,6 +39,11 @@ func seen(ctx context.Context, m *tool.Machine, name string) (string, error) {
 	if m.Hidden == nil && m.Where == tool.InSandbox {
 		return name, nil
 	}
+	return followed(ctx, m, name)
+}
+
+// followed is an absolute path with every link resolved; errHidden if it is hidden.
+func followed(ctx context.Context, m *tool.Machine, name string) (string, error) {
 	real, err := resolve(ctx, m, name)
 	if err != nil {
 		return "", err

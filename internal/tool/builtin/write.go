@@ -132,16 +132,13 @@ func (w *writing) prepare(ctx context.Context) *tool.Result {
 // locate finds the file that is meant, behind links.
 func (w *writing) locate(ctx context.Context) *tool.Result {
 	name, err := seen(ctx, w.m, w.args.Path)
-	if errors.Is(err, errHidden) {
-		return w.fail(tool.PermissionDenied, "is hidden from tools and cannot be written")
-	}
 	if err != nil {
-		return new(unseen(w.call, w.args.Path, err))
+		return w.unseen(err)
 	}
 	info, err := w.m.Client.Stat(ctx, name, false)
-	if err == nil && info.Type == "symlink" {
-		if name, err = resolve(ctx, w.m, name); err != nil {
-			return new(unseen(w.call, w.args.Path, err))
+	if err == nil && info.Type == "symlink" && name == absolute(w.m, w.args.Path) {
+		if name, err = followed(ctx, w.m, name); err != nil {
+			return w.unseen(err)
 		}
 		info, err = w.m.Client.Stat(ctx, name, false)
 	}
@@ -152,6 +149,8 @@ func (w *writing) locate(ctx context.Context) *tool.Result {
 		return nil
 	case err != nil:
 		return w.failed(err)
+	case info.Type == "symlink":
+		return w.fail(tool.IOError, "leads elsewhere than a moment ago, and nothing was written: somebody else is at work there")
 	case info.Type == "dir":
 		return w.fail(tool.InvalidArgs, "is a folder")
 	case info.Type != "file":
@@ -159,6 +158,14 @@ func (w *writing) locate(ctx context.Context) *tool.Result {
 	}
 	w.old = &info
 	return w.writable(ctx)
+}
+
+// unseen is the failure where the way to the file cannot be followed.
+func (w *writing) unseen(err error) *tool.Result {
+	if errors.Is(err, errHidden) {
+		return w.fail(tool.PermissionDenied, "is hidden from tools and cannot be written")
+	}
+	return new(unseen(w.call, w.args.Path, err))
 }
 
 // writable asks whether the old file may be written, by writing nothing into it: a folder's
@@ -190,7 +197,11 @@ func (w *writing) write(ctx context.Context) tool.Result {
 		Path: w.temp, Content: base64.StdEncoding.EncodeToString(w.content), Encoding: agent.EncodingBase64, Mode: &w.mode,
 	}
 	if err := w.m.Client.Call(ctx, agent.MethodWriteFile, params, nil); err != nil {
-		return *w.failed(err)
+		failure := w.failed(err)
+		if codeOf(err) == tool.PermissionDenied {
+			failure.Stderr += ": its folder takes no new file, without which nothing is replaced"
+		}
+		return *failure
 	}
 	res := tool.Result{OK: true, Meta: tool.Meta{"bytes_written": len(w.content)}}
 	if w.old != nil && !w.own(ctx, w.temp) {
