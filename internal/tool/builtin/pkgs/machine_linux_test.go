@@ -44,11 +44,16 @@ func newBox(t *testing.T, setup string, programs ...string) *box {
 // call makes a call through the registry.
 func (b *box) call(t *testing.T, name, action string, args object) tool.Result {
 	t.Helper()
+	return b.registry.Invoke(t.Context(), b.machine, tool.Call{Tool: name, Action: action, Args: marshal(t, args)})
+}
+
+func marshal(t *testing.T, args object) json.RawMessage {
+	t.Helper()
 	data, err := json.Marshal(args)
 	if err != nil {
 		t.Fatalf("Marshal: %v", err)
 	}
-	return b.registry.Invoke(t.Context(), b.machine, tool.Call{Tool: name, Action: action, Args: data})
+	return data
 }
 
 // do is call of pkg.manage that must succeed.

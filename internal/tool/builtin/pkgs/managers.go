@@ -138,18 +138,19 @@ var dnfNames = grammar{
 	name: re(`^[A-Za-z0-9_]([A-Za-z0-9._+~^-]*(-[0-9]+:[A-Za-z0-9._+~^-]*)?[A-Za-z0-9_+])?$`),
 }
 
-// dnf's sentences are those of versions 4 and 5.
+// dnf's sentences are those of versions 4 and 5. Version 5 takes "--" for an argument that it
+// does not know, so the grammar alone keeps names from being options, here and for yum.
 var dnf = manager{
 	name:     "dnf",
 	programs: []string{"dnf", "rpm"},
 	systems:  []string{"fedora", "rhel", "centos", "rocky", "almalinux", "ol"},
 	names:    dnfNames,
 	install: command{
-		argv: []string{"dnf", "-y", "install", "--"}, dry: []string{"dnf", "--assumeno", "install", "--"},
+		argv: []string{"dnf", "-y", "install"}, dry: []string{"dnf", "--assumeno", "install"},
 		refused: re(`Operation aborted`),
 	},
 	remove: command{
-		argv: []string{"dnf", "-y", "remove", "--"}, dry: []string{"dnf", "--assumeno", "remove", "--"},
+		argv: []string{"dnf", "-y", "remove"}, dry: []string{"dnf", "--assumeno", "remove"},
 		refused: re(`Operation aborted`),
 	},
 	update: command{argv: []string{"dnf", "-y", "makecache"}},
@@ -158,10 +159,10 @@ var dnf = manager{
 		refused: re(`Operation aborted`),
 	},
 	upgradeSome: command{
-		argv: []string{"dnf", "-y", "upgrade", "--"}, dry: []string{"dnf", "--assumeno", "upgrade", "--"},
+		argv: []string{"dnf", "-y", "upgrade"}, dry: []string{"dnf", "--assumeno", "upgrade"},
 		refused: re(`Operation aborted`),
 	},
-	search:    command{argv: []string{"dnf", "-q", "search", "--"}},
+	search:    command{argv: []string{"dnf", "-q", "search"}},
 	found:     rpmFound,
 	literal:   true,
 	list:      rpmList,
@@ -185,11 +186,11 @@ var yum = manager{
 	systems:  []string{"centos", "rhel", "amzn"},
 	names:    dnfNames,
 	install: command{
-		argv: []string{"yum", "-y", "install", "--"}, dry: []string{"yum", "--assumeno", "install", "--"},
+		argv: []string{"yum", "-y", "install"}, dry: []string{"yum", "--assumeno", "install"},
 		refused: re(`Exiting on user [Cc]ommand|Operation aborted`),
 	},
 	remove: command{
-		argv: []string{"yum", "-y", "remove", "--"}, dry: []string{"yum", "--assumeno", "remove", "--"},
+		argv: []string{"yum", "-y", "remove"}, dry: []string{"yum", "--assumeno", "remove"},
 		refused: re(`Exiting on user [Cc]ommand|Operation aborted`),
 	},
 	update: command{argv: []string{"yum", "-y", "makecache"}},
@@ -198,10 +199,10 @@ var yum = manager{
 		refused: re(`Exiting on user [Cc]ommand|Operation aborted`),
 	},
 	upgradeSome: command{
-		argv: []string{"yum", "-y", "update", "--"}, dry: []string{"yum", "--assumeno", "update", "--"},
+		argv: []string{"yum", "-y", "update"}, dry: []string{"yum", "--assumeno", "update"},
 		refused: re(`Exiting on user [Cc]ommand|Operation aborted`),
 	},
-	search:    command{argv: []string{"yum", "-q", "search", "--"}, empty: []int{1}},
+	search:    command{argv: []string{"yum", "-q", "search"}, empty: []int{1}},
 	found:     rpmFound,
 	literal:   true,
 	list:      rpmList,
@@ -329,8 +330,8 @@ var apk = manager{
 	failures: []failure{
 		{re(`Unable to lock database`), 0, tool.PermissionDenied, waitFor + ", or " + asRoot},
 		{re(`Permission denied`), 0, tool.PermissionDenied, asRoot},
-		{re(`\(no such package\)|no such package`), 0, tool.NotFound, refresh},
-		{re(`temporary error|network error|could not connect|DNS`), 0, tool.IOError, network},
+		{re(`temporary error|network error|could not connect|DNS`), 0, tool.IOError, network}, // it then knows no package either
+		{re(`no such package`), 0, tool.NotFound, refresh},
 		{re(`UNTRUSTED signature`), 0, tool.PermissionDenied, "the package is not signed by a key that this machine trusts"},
 	},
 	broken: "; the package database may want a look: run apk fix",

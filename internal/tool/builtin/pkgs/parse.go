@@ -79,7 +79,7 @@ func apkInstalled(output string) []Package {
 func dashed(output string) []found {
 	var list []found
 	for line := range lines(output) {
-		if name, about, ok := strings.Cut(line, " - "); ok && !strings.Contains(name, " ") {
+		if name, about, ok := strings.Cut(line, " - "); ok && name != "" && !strings.Contains(name, " ") {
 			list = append(list, found{Name: name, About: about})
 		}
 	}
