@@ -13,6 +13,7 @@ import (
 	"airlock/agent"
 	"airlock/internal/audit"
 	"airlock/internal/changes"
+	"airlock/internal/config"
 	"airlock/internal/executor"
 	"airlock/internal/gate"
 	"airlock/internal/sandbox/gvisor"
@@ -35,7 +36,7 @@ func wire() (*cli.Program, func(), error) {
 	store := sync.OnceValues(func() (*changes.Store, error) {
 		return changes.OpenStore(filepath.Join(dirs.state, "changes"))
 	})
-	record, closeRecord := openOnce(filepath.Join(dirs.state, "record.db"))
+	record, closeRecord := openOnce(filepath.Join(dirs.state, "record.db"), dirs.setting("config.yaml"))
 	driver := gvisor.New(&gvisor.Options{
 		StateDir:  dirs.state,
 		Engine:    gvisor.StaticEngine(dirs.cache, os.Stderr),
@@ -112,12 +113,16 @@ func (r recorder) Record(ctx context.Context, kind, id string, data any) error {
 	return log.Record(ctx, kind, id, data)
 }
 
-// openOnce opens the record when it is first asked for. What is returned beside that closes
+// openOnce opens the record when it is first asked for, with the bounds of the settings. What is returned beside that closes
 // it, if it was opened.
-func openOnce(path string) (open func() (*audit.Log, error), end func()) {
+func openOnce(path, settings string) (open func() (*audit.Log, error), end func()) {
 	var opened atomic.Pointer[audit.Log]
 	open = sync.OnceValues(func() (*audit.Log, error) {
-		log, err := audit.Open(path, nil)
+		c, err := config.Load(settings)
+		if err != nil {
+			return nil, err
+		}
+		log, err := audit.Open(path, &audit.Options{MaxAge: c.Record.MaxAge, MaxBytes: c.Record.MaxSize})
 		opened.Store(log)
 		return log, err
 	})

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -37,15 +36,6 @@ func Default() *Config {
 		Record:   Record{MaxAge: 90 * 24 * time.Hour, MaxSize: 256 << 20},
 		Approval: Approval{Expires: 5 * time.Minute},
 	}
-}
-
-// Path is where the file is: below $XDG_CONFIG_HOME where that is absolute, else below the
-// home folder.
-func Path(xdg, home string) string {
-	if !filepath.IsAbs(xdg) {
-		xdg = filepath.Join(home, ".config")
-	}
-	return filepath.Join(xdg, "airlock", "config.yaml")
 }
 
 // maxFile is how large the file may be.

@@ -110,18 +110,6 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
-func TestPath(t *testing.T) {
-	for _, tt := range []struct{ name, xdg, home, want string }{
-		{"the folder for settings", "/cfg", "/home/ann", "/cfg/airlock/config.yaml"},
-		{"the home folder", "", "/home/ann", "/home/ann/.config/airlock/config.yaml"},
-		{"a relative one is none", "cfg", "/home/ann", "/home/ann/.config/airlock/config.yaml"},
-	} {
-		if got := config.Path(tt.xdg, tt.home); got != tt.want {
-			t.Errorf("%s: Path = %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"", "record: {max_age: 30d, max_size: 1g}\nplugins: [/a]\n", "a: &a [*a]", "- - -", "? a\n: b", "'\n", "plugins:\n- /x\n- ~/y\n", "{", "a: |\n  x\n", "<<: {}"} {
 		f.Add([]byte(text))

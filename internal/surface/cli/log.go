@@ -138,8 +138,17 @@ func (p *Program) printRow(r *audit.Row, asJSON bool) error {
 	if asJSON {
 		return p.printJSON(r)
 	}
-	return p.printLine("%s  %-9s %-8s  %s\n", r.Time.Local().Format(time.DateTime),
-		changes.Printable(r.Kind), changes.Printable(cut(r.ID, 8)), sentence(r))
+	line := fmt.Sprintf("%s  %-9s %-8s  %s", r.Time.Local().Format(time.DateTime),
+		changes.Printable(r.Kind), changes.Printable(first(r.ID, 8)), sentence(r))
+	return p.printLine("%s\n", strings.TrimRight(line, " "))
+}
+
+// first are the first n characters of s: as much of an ID as tells it from others.
+func first(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n])
+	}
+	return s
 }
 
 func (p *Program) printLine(format string, args ...any) error {

@@ -54,11 +54,12 @@ var phrases = []phrase{
 		return ""
 	}},
 	{"duration_ms", func(v any) string { return "in " + lasted(v) }},
-	{"changes", func(v any) string { return counted(v, "change") }},
-	{"outside", func(v any) string { return counted(v, "change") + " outside" }},
-	{"committed", func(v any) string { return counted(v, "path") + " committed" }},
-	{"undone", func(v any) string { return counted(v, "path") + " undone" }},
-	{"state", plain},
+	{"changes", func(v any) string { return "with " + counted(v, "change") }},
+	{"outside", func(v any) string { return "and " + counted(v, "change") + " outside" }},
+	{"committed", func(v any) string { return counted(v, "path") }},
+	{"undone", func(v any) string { return counted(v, "path") }},
+	{"paths", func(v any) string { return "of " + words(v) }},
+	{"state", func(v any) string { return "[" + plain(v) + "]" }},
 	{"risk", func(v any) string { return "(" + plain(v) + ")" }},
 	{"rule", func(v any) string { return "by rule " + plain(v) }},
 	{"why", func(v any) string { return "– " + plain(v) }},
@@ -76,10 +77,10 @@ func sentence(r *audit.Row) string {
 	var data any
 	dec := json.NewDecoder(bytes.NewReader(r.Data))
 	dec.UseNumber()
-	object, ok := data.(map[string]any)
-	if dec.Decode(&data) == nil {
-		object, ok = data.(map[string]any)
+	if dec.Decode(&data) != nil {
+		data = string(r.Data)
 	}
+	object, ok := data.(map[string]any)
 	var parts []string
 	if ok {
 		for _, ph := range phrases {
@@ -93,7 +94,7 @@ func sentence(r *audit.Row) string {
 		}
 	}
 	text := strings.Join(parts, " ")
-	if text == "" && data != nil {
+	if text == "" && data != nil && len(object) != 0 == ok {
 		text = string(r.Data)
 	}
 	return cut(changes.Printable(text), sentenceLength)
