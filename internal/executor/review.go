@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"strings"
 
 	"airlock/internal/action"
 	"airlock/internal/tool"
@@ -22,12 +23,19 @@ func (c *Caller) Review(ctx context.Context, plan *action.Plan, m *tool.Machine)
 	out := make([]Review, 0, len(plan.Steps))
 	for _, step := range plan.Steps {
 		dir := stepDir(m.WorkDir, step)
-		q := stepQuestion(step, map[string]any{"command": step.ShellCommand, "working_directory": dir}, m)
+		holes := action.Placeholders(step.ShellCommand)
+		// Any word will do for what is not known yet: the placeholder is no word at all.
+		words := map[string]string{}
+		for _, hole := range holes {
+			words[hole] = strings.Trim(hole, "<>{} ")
+		}
+		command := action.Fill(step.ShellCommand, words)
+		q := stepQuestion(step, map[string]any{"command": command, "working_directory": dir}, m)
 		j, bad := c.Judge(ctx, q)
 		if bad != nil {
 			j = tool.Judgement{Risk: tool.RiskUnknown, Rule: "arguments", Why: bad.Stderr}
 		}
-		out = append(out, Review{step, dir, action.Placeholders(step.ShellCommand), j})
+		out = append(out, Review{step, dir, holes, j})
 	}
 	return out
 }

@@ -1,17 +1,13 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"airlock/internal/changes"
-	"airlock/internal/gate"
-	"airlock/internal/tool"
 )
 
 func (p *Program) commitCmd() *cobra.Command {
@@ -40,10 +36,14 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 			if err != nil {
 				return fail(commitCode(err), explainSet(err))
 			}
+			named, err := p.named(cmd.Context(), store, id, paths, asJSON || dry)
+			if err != nil {
+				return fail(commitCode(err), explainSet(err))
+			}
 			var rep *changes.CommitReport
 			do := func() (*decisionResult, error) {
 				var err error
-				rep, err = store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry, Refuse: p.refuse(cmd.Context(), paths)})
+				rep, err = store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry, Refuse: p.refuse(cmd.Context(), named)})
 				return commitResult(rep), err
 			}
 			if dry { // which changes nothing
@@ -65,23 +65,6 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 	cmd.Flags().BoolVar(&force, "force", false, "commit the named paths over conflicts; what is overwritten is kept for undo")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "check everything, change nothing")
 	return cmd
-}
-
-// refuse asks the gate about each path of a commit. What a policy denies is not let out;
-// what it wants to be asked about is let out only where a person has named that very path.
-func (p *Program) refuse(ctx context.Context, named []changes.Path) func(*changes.Header, *changes.Change) string {
-	return func(set *changes.Header, c *changes.Change) string {
-		found := p.Gate.JudgeCommit(ctx, []gate.CommitPath{{Path: string(c.Path), Kind: string(c.Kind)}}, string(set.WorkDir))
-		switch {
-		case len(found) == 0 || found[0].Verdict == tool.Allow:
-			return ""
-		case found[0].Verdict == tool.Ask && slices.Contains(named, c.Path):
-			return ""
-		case found[0].Verdict == tool.Ask:
-			return fmt.Sprintf("%s (rule %s): name it to let it out", found[0].Why, found[0].Rule)
-		}
-		return fmt.Sprintf("%s (rule %s)", found[0].Why, found[0].Rule)
-	}
 }
 
 // commitCode is 1 where a person has to decide, and 125 where airlock failed.
