@@ -343,3 +343,11 @@ func TestSignalsReachThePlugin(t *testing.T) {
 		t.Errorf("Invoke: %s", res.Stderr)
 	}
 }
+
+func TestAMachineThatIsGoneIsAFailure(t *testing.T) {
+	m := machine(t)
+	m.Client.Close()
+	if res := probe(t, "", sh("echo '{\"ok\":true}'"), nil).Invoke(t.Context(), m, goCall()); res.Code() != tool.IOError {
+		t.Errorf("code = %q (%s), want %q", res.Code(), res.Stderr, tool.IOError)
+	}
+}

@@ -360,3 +360,28 @@ func TestAnotherUsersFilesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestManifestsThatAreTaken(t *testing.T) {
+	for name, manifest := range map[string]string{
+		"a schema in a file":                 strings.Replace(good, "{type: object}", "args.json", 1) + "    paths: [at]\n",
+		"a size in bytes":                    good + "max_output: 2048\n",
+		"a size with its unit":               good + "max_output: 8 MiB\n",
+		"an executable in this folder":       strings.Replace(good, "executable: probe", "executable: ./probe", 1),
+		"variables":                          good + "env: [HTTP_PROXY, _x1]\n",
+		"a description in a block":           strings.Replace(good, "Does what the test says.", ">\n  Does what\n  the test says.", 1),
+		"Windows' ends of lines":             strings.ReplaceAll(good, "\n", "\r\n"),
+		"JSON":                               `{"name":"probe","version":"1","description":"d","executable":"probe","actions":[{"name":"go","description":"d","schema":{"type":"object","properties":{"n":{"enum":[null,1,-2.5,true,"x",[]]}}}}]}`,
+		"definitions that the schema refers": strings.Replace(good, "{type: object}", `{type: object, properties: {a: {$ref: "#/definitions/a"}}, definitions: {a: {type: string}}}`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t, map[string]string{"probe.yaml": manifest, "probe*": "", "args.json": `{"type":"object","properties":{"at":{"type":"string"}}}`})
+			tools, problems := plugin.Load([]string{dir}, nil)
+			if len(tools) != 1 || len(problems) != 0 {
+				t.Fatalf("%d tools, problems %v", len(tools), problems)
+			}
+			if _, err := tool.NewRegistry(tools...); err != nil {
+				t.Errorf("the registry does not take it: %v", err)
+			}
+		})
+	}
+}
