@@ -7,7 +7,7 @@
 // cannot take another tool's name, lead out of its folder or make its risk smaller than
 // where it runs; an answer is bounded, and has exactly the envelope's shape.
 //
-// The package does not know the gate, the registry or how a sandbox is made.
+// The package does not know the gate, nor how a sandbox is made.
 package plugin
 
 import (
