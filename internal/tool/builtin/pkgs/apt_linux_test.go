@@ -229,7 +229,7 @@ func TestACanceledInstallationLeavesNoProcessAndNoLock(t *testing.T) {
 func TestAnInstallationHasALimitOfItsOwn(t *testing.T) {
 	b := newBox(t, aptSetup, "apt-get", "dpkg-deb")
 	b.do(t, "update", object{})
-	go func() { b.machine.Client.Exec(t.Context(), "cat /srv/slow") }()
+	go func() { _, _ = b.machine.Client.Exec(t.Context(), "cat /srv/slow") }()
 	m := pkgs.NewManage(&pkgs.Options{MaxTime: 2 * time.Second})
 	res := m.Invoke(t.Context(), b.machine, tool.Call{Tool: "pkg.manage", Action: "install", Args: []byte(`{"packages": ["airlock-slow"], "assume_yes": true}`)})
 	if res.Code() != tool.Timeout || !strings.Contains(res.Stderr, "dpkg --configure -a") {

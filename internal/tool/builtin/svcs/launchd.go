@@ -109,7 +109,7 @@ func readLaunchctl(output string) []Service {
 	var list []Service
 	for line := range lines(output) {
 		f := strings.Split(line, "\t")
-		if len(f) != 3 || f[0] == "PID" {
+		if len(f) != 3 || f[0] == "PID" || f[2] == "" {
 			continue
 		}
 		state := StateStopped

@@ -164,8 +164,7 @@ func (e *saidError) Error() string {
 
 // failed is the Result of a call that an error ended.
 func (l *local) failed(err error, doing string) tool.Result {
-	var said *saidError
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[*saidError](err); ok {
 		return l.refused(said.result, said.program, doing)
 	}
 	if errors.Is(err, errNotService) {

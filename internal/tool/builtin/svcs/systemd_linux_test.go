@@ -106,7 +106,7 @@ func removeCgroups() error {
 			continue
 		}
 		var dirs []string
-		filepath.WalkDir(filepath.Join(f[1], path, ownCgroup), func(p string, d fs.DirEntry, err error) error {
+		_ = filepath.WalkDir(filepath.Join(f[1], path, ownCgroup), func(p string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				dirs = append(dirs, p)
 			}

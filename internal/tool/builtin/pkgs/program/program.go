@@ -23,7 +23,8 @@ const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/
 
 const (
 	grace      = 3 * time.Second // between SIGTERM and SIGKILL when a call is canceled
-	signalTime = time.Second     // for the guest to pass SIGTERM on
+	killed     = time.Second     // after SIGKILL
+	signalTime = time.Second     // for the guest to pass a signal on
 )
 
 // Find returns the absolute path of a program, "" where there is none. The error says
@@ -128,19 +129,26 @@ func Run(ctx context.Context, m *tool.Machine, c Command) (Result, error) {
 	return result, nil
 }
 
-// finish asks a process to end and gives it the time for it.
+// finish ends a process and waits until it has: it is asked to end, and killed if it has
+// not done so in time. The end of its context alone would not be waited for.
 func finish(ctx context.Context, p *agent.Process) {
-	asking, done := context.WithTimeout(ctx, signalTime)
-	err := p.Signal(asking, "SIGTERM")
-	done()
-	if err != nil {
-		return // it is gone, or only the end of its context reaches it
-	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case <-p.Done():
-	case <-timer.C:
+	for _, step := range []struct {
+		signal string
+		wait   time.Duration
+	}{{"SIGTERM", grace}, {"SIGKILL", killed}} {
+		asking, done := context.WithTimeout(ctx, signalTime)
+		err := p.Signal(asking, step.signal)
+		done()
+		if err != nil {
+			return // it is gone, or only the end of its context reaches it
+		}
+		timer := time.NewTimer(step.wait)
+		select {
+		case <-p.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
 	}
 }
 

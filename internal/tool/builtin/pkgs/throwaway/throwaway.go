@@ -87,7 +87,7 @@ func (m Machine) Start(t testing.TB) *agent.Client {
 	if err != nil {
 		t.Fatalf("Executable: %v", err)
 	}
-	cmd := exec.Command(unshare, "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "--cgroup",
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), unshare, "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--uts", "--cgroup",
 		"sh", "-c", begin, "sh", t.TempDir(), self, m.Setup, m.Init, m.Ready)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 	said := &bytes.Buffer{}
