@@ -113,8 +113,8 @@ func (r recorder) Record(ctx context.Context, kind, id string, data any) error {
 	return log.Record(ctx, kind, id, data)
 }
 
-// openOnce opens the record when it is first asked for, with the bounds of the settings. What is returned beside that closes
-// it, if it was opened.
+// openOnce opens the record when it is first asked for, with the bounds of the settings.
+// What is returned beside that closes it, if it was opened.
 func openOnce(path, settings string) (open func() (*audit.Log, error), end func()) {
 	var opened atomic.Pointer[audit.Log]
 	open = sync.OnceValues(func() (*audit.Log, error) {

@@ -22,6 +22,8 @@ type phrase struct {
 // knows is seen in airlock log show.
 var phrases = []phrase{
 	{"of", func(v any) string { return "of " + plain(v) + ":" }},
+	{"step", func(v any) string { return "step " + plain(v) + ":" }},
+	{"asked", func(any) string { return "asked" }},
 	{"verdict", plain},
 	{"approved", func(v any) string {
 		if v == true {
@@ -30,16 +32,23 @@ var phrases = []phrase{
 		return "refused"
 	}},
 	{"by", func(v any) string { return "by " + plain(v) }},
+	{"ok", func(v any) string {
+		if v == true {
+			return "ok"
+		}
+		return "failed"
+	}},
+	{"error_code", plain},
+	{"refused", func(any) string { return "(refused)" }},
 	{"tool", plain},
 	{"action", plain},
-	{"args", func(v any) string {
-		args, _ := v.(map[string]any)
-		return words(args["command"])
-	}},
 	{"argv", words},
 	{"command", words},
 	{"shell_command", plain},
+	{"path", plain},
 	{"summary", plain},
+	{"steps", func(v any) string { return counted(v, "step") }},
+	{"steps_executed", func(v any) string { return counted(v, "step") }},
 	{"exit_code", func(v any) string { return "exit code " + plain(v) }},
 	{"success", func(v any) string {
 		if v == true {
@@ -66,6 +75,13 @@ var phrases = []phrase{
 	{"reason", func(v any) string { return "– " + plain(v) }},
 	{"error", func(v any) string { return "– " + plain(v) }},
 	{"workdir", func(v any) string { return "in " + plain(v) }},
+	{"working_directory", func(v any) string { return "in " + plain(v) }},
+	{"where", func(v any) string {
+		if v == "host" {
+			return "on the host"
+		}
+		return ""
+	}},
 	{"rows", func(v any) string { return counted(v, "row") + " removed" }},
 }
 
