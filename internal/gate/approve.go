@@ -98,8 +98,8 @@ func (g *Gate) Admit(ctx context.Context, q *tool.Question) (tool.Judgement, err
 }
 
 func (g *Gate) judgeFresh(q *tool.Question) tool.Judgement {
-	set := g.layers.current(q.WorkDir, true)
 	g.places.forget()
+	set := g.layers.current(q.WorkDir, true)
 	return g.judge(q, set)
 }
 

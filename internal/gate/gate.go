@@ -90,5 +90,6 @@ func New(opts *Options) (*Gate, error) {
 // Judge gives the verdict and asks nobody. A policy that was changed within the last
 // tenth of a second may not be seen yet.
 func (g *Gate) Judge(_ context.Context, q *tool.Question) tool.Judgement {
+	g.places.look()
 	return g.judge(q, g.layers.current(q.WorkDir, false))
 }

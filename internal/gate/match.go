@@ -109,7 +109,7 @@ func (m matcher) pathsMay(r *rule, s *subject) tri {
 			return
 		}
 		for i := range r.paths {
-			best = max(best, m.touchMay(&r.paths[i], t, s.workDir))
+			best = max(best, m.touchMay(r.paths[i], t, s.workDir))
 		}
 	}
 	for i := range s.touches {
@@ -255,7 +255,7 @@ func (m matcher) covers(r *rule, s *subject, e *effect) bool {
 
 func (m matcher) coversTouch(r *rule, s *subject, t *touch) bool {
 	return t.known && (r.ops == 0 || t.op&^r.ops == 0) &&
-		slices.ContainsFunc(r.paths, func(p pathPattern) bool { return m.places.compare(&p, t.path, s.workDir) == yes })
+		slices.ContainsFunc(r.paths, func(p *pathPattern) bool { return m.places.compare(p, t.path, s.workDir) == yes })
 }
 
 // fileTools do nothing but to the files they name: what is said of one without a path is

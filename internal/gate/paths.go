@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"airlock/internal/hostview"
@@ -38,18 +39,20 @@ type pathPattern struct {
 	root byte     // '/', '~' or '.', or '@' for a set of places
 	segs []string // below root; "**" is any number of components
 	set  string   // @secrets or @airlock
+
+	at atomic.Pointer[anchors]
 }
 
 // parsePath reads a pattern.
-func parsePath(s string) (pathPattern, error) {
+func parsePath(s string) (*pathPattern, error) {
 	if s == "@secrets" || s == "@airlock" {
-		return pathPattern{root: '@', set: s}, nil
+		return &pathPattern{root: '@', set: s}, nil
 	}
 	if strings.ContainsAny(s, "$`[]{}\\") {
-		return pathPattern{}, errors.New(`a pattern knows *, ? and **; variables, brackets and braces are not taken`)
+		return nil, errors.New(`a pattern knows *, ? and **; variables, brackets and braces are not taken`)
 	}
 	root, rest, _ := strings.Cut(s, "/")
-	p := pathPattern{root: '/'}
+	p := &pathPattern{root: '/'}
 	switch {
 	case root == "" && s != "":
 	case root == "~" || root == ".":
@@ -57,15 +60,15 @@ func parsePath(s string) (pathPattern, error) {
 	case root == "**":
 		rest = s
 	default:
-		return pathPattern{}, errors.New("it begins with none of /, ~/ and ./ (which is the working folder), nor with **/ (which is anywhere)")
+		return nil, errors.New("it begins with none of /, ~/ and ./ (which is the working folder), nor with **/ (which is anywhere)")
 	}
 	for seg := range strings.SplitSeq(rest, "/") {
 		switch {
 		case seg == "" || seg == ".":
 		case seg == "..":
-			return pathPattern{}, errors.New("it must not go up with ..")
+			return nil, errors.New("it must not go up with ..")
 		case seg != "**" && strings.Contains(seg, "**"):
-			return pathPattern{}, errors.New("** stands alone between slashes")
+			return nil, errors.New("** stands alone between slashes")
 		default:
 			p.segs = append(p.segs, fold(seg))
 		}
@@ -133,9 +136,10 @@ type places struct {
 	imagined bool // of a policy's tests: there are no links
 	sets      func() map[string]*placeSet
 
+	era   atomic.Uint64 // counts moments
+	since atomic.Int64  // when this one began
 	mu    sync.Mutex
 	links map[string]string // resolved paths
-	since time.Time
 }
 
 // Resolved paths are remembered for a moment: a verdict looks at the same folders again
@@ -245,47 +249,53 @@ func (pl *places) roots(p *pathPattern, workDir string) []string {
 // compare says how a pattern stands to an absolute path, as below does.
 func (pl *places) compare(p *pathPattern, name, workDir string) tri {
 	name = fold(name)
-	switch p.root {
-	case '@':
+	if p.root == '@' {
 		return pl.sets()[p.set].compare(name)
-	case '/':
-		return pl.under(p, "/", name)
-	case '.':
-		best := pl.under(p, fold(workDir), name)
-		if real := pl.resolve(workDir); real != "" && real != workDir && best != yes {
-			best = max(best, pl.under(p, fold(real), name))
-		}
-		return best
 	}
 	best := no
-	for _, home := range pl.homes {
-		best = max(best, pl.under(p, fold(home), name))
+	for _, a := range pl.anchored(p, workDir) {
+		if rel, ok := relative(a.prefix, name); ok {
+			best = max(best, below(a.segs, rel))
+		} else if _, ok := relative(name, a.prefix); ok {
+			best = max(best, maybe)
+		}
 	}
 	return best
 }
 
-// under compares a pattern below root with name. A pattern whose own folder is a link
-// means what that leads to, too.
-func (pl *places) under(p *pathPattern, root, name string) tri {
-	best := no
-	if rel, ok := relative(root, name); ok {
-		best = below(p.segs, rel)
-	} else if _, ok := relative(name, root); ok {
-		return maybe // name holds the pattern's root
+// An anchor is a pattern as it stands in the file system now: below a folder, whose links
+// are resolved, or not.
+type anchor struct {
+	prefix string
+	segs   []string
+}
+
+// anchors are a pattern's, which hold for a moment and a working folder.
+type anchors struct {
+	era     uint64
+	workDir string
+	list    []anchor
+}
+
+// anchored gives a pattern's anchors. A pattern whose folder is a link means what that
+// leads to, too.
+func (pl *places) anchored(p *pathPattern, workDir string) []anchor {
+	era := pl.era.Load()
+	if at := p.at.Load(); at != nil && at.era == era && at.workDir == workDir {
+		return at.list
 	}
+	at := &anchors{era: era, workDir: workDir}
 	n := p.prefix()
-	if best == yes || n == 0 {
-		return best
-	}
-	prefix := path.Join(root, path.Join(p.segs[:n]...))
-	if real := fold(pl.resolve(prefix)); real != "" && real != prefix {
-		if rel, ok := relative(real, name); ok {
-			return max(best, below(p.segs[n:], rel))
-		} else if _, ok := relative(name, real); ok {
-			return maybe
+	for _, root := range pl.roots(p, workDir) {
+		prefix := path.Join(root, path.Join(p.segs[:n]...))
+		for _, name := range appendNew([]string{prefix}, pl.resolve(prefix)) {
+			if name != "" {
+				at.list = append(at.list, anchor{fold(name), p.segs[n:]})
+			}
 		}
 	}
-	return best
+	p.at.Store(at)
+	return at.list
 }
 
 // relative is name below root.
@@ -302,18 +312,21 @@ func relative(root, name string) (string, bool) {
 	return "", false
 }
 
+// look begins a verdict: what is remembered of links is forgotten where it is old.
+func (pl *places) look() {
+	now := pl.now().UnixNano()
+	if since := pl.since.Load(); now-since > int64(linksFor) || now < since {
+		pl.forget()
+	}
+}
+
 // resolve follows the links in the longest part of name that exists, and remembers the
 // answer for a moment.
 func (pl *places) resolve(name string) string {
 	if pl.imagined {
 		return path.Clean(name)
 	}
-	now := pl.now()
 	pl.mu.Lock()
-	if now.Sub(pl.since) > linksFor || now.Before(pl.since) || len(pl.links) >= linksMost {
-		clear(pl.links)
-		pl.since = now
-	}
 	real, ok := pl.links[name]
 	pl.mu.Unlock()
 	if ok {
@@ -322,7 +335,9 @@ func (pl *places) resolve(name string) string {
 	real = resolveLinks(name)
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	pl.links[name] = real
+	if len(pl.links) < linksMost {
+		pl.links[name] = real
+	}
 	return real
 }
 
@@ -331,5 +346,6 @@ func (pl *places) forget() {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	clear(pl.links)
+	pl.since.Store(pl.now().UnixNano())
+	pl.era.Add(1)
 }
-

@@ -39,7 +39,7 @@ type rule struct {
 	tools, actions  []glob
 	programs        []program
 	args            []argument
-	paths           []pathPattern
+	paths           []*pathPattern
 	ops             opSet // with paths; 0: any
 	hosts, users    []glob
 	risks           riskSet // 0: any; of an allow rule: any but those that must be named

@@ -189,8 +189,8 @@ type CommitFinding struct {
 // order. Only rules that name the tool changes.commit, or match its name, are about
 // commits. Where a policy cannot be read, no path may be let out.
 func (g *Gate) JudgeCommit(ctx context.Context, paths []CommitPath, workDir string) []CommitFinding {
-	set := g.layers.current(workDir, true)
 	g.places.forget()
+	set := g.layers.current(workDir, true)
 	var out []CommitFinding
 	for _, p := range paths {
 		f := finding{verdict: tool.Deny, rule: "builtin/interrupted", why: "the commit was given up"}

@@ -62,10 +62,8 @@ func (g *Gate) subjects(q *tool.Question, where tool.Where) ([]subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range append(append([]string{q.Action.Command}, q.Action.Paths...), q.Action.Hosts...) {
-		if err := args.exactly(name); err != nil {
-			return nil, err
-		}
+	if err := args.exactly(q.Action); err != nil {
+		return nil, err
 	}
 	own, err := g.callSubject(q, where, args)
 	if err != nil {
@@ -101,9 +99,6 @@ func commandOf(q *tool.Question, args arguments) (line, dir string, err error) {
 	}
 	if strings.ContainsRune(line, 0) {
 		return "", "", errors.New("the command line holds a NUL")
-	}
-	if err := args.exactly(workDirArg); err != nil {
-		return "", "", err
 	}
 	dirs, err := args.words(workDirArg)
 	if err != nil || len(dirs) > 1 {
@@ -166,10 +161,14 @@ func members(raw json.RawMessage) (arguments, error) {
 
 // exactly refuses an argument that is written in other letters than its name has: some
 // readers take it, and some do not.
-func (a arguments) exactly(name string) error {
+func (a arguments) exactly(action *tool.Action) error {
 	for n := range a {
-		if n != name && strings.EqualFold(n, name) {
-			return fmt.Errorf("the argument %q is not written as its schema has it, %q", show(n), name)
+		for _, names := range [][]string{{action.Command, workDirArg}, action.Paths, action.Hosts} {
+			for _, name := range names {
+				if len(n) > 0 && n != name && strings.EqualFold(n, name) {
+					return fmt.Errorf("the argument %q is not written as its schema has it, %q", show(n), name)
+				}
+			}
 		}
 	}
 	return nil
@@ -446,7 +445,7 @@ func recursive(s *subject) bool {
 	if deepReaders[s.base] {
 		return true
 	}
-	if s.base == "ls" { // names alone
+	if s.base == "ls" || s.base == "find" { // names alone; what find starts is a command by itself
 		return false
 	}
 	for _, a := range s.args {
@@ -454,7 +453,7 @@ func recursive(s *subject) bool {
 		case !a.known || len(a.value) < 2 || a.value[0] != '-':
 		case a.value == "--recursive" || a.value == "--archive" || a.value == "--dereference-recursive":
 			return true
-		case a.value[1] != '-' && strings.ContainsAny(a.value, "rRa"):
+		case a.value[1] != '-' && len(a.value) <= 5 && strings.ContainsAny(a.value, "rRa"):
 			return true
 		}
 	}

@@ -27,7 +27,12 @@ func show(s string) string {
 	if len(s) > maxShown {
 		s = strings.ToValidUTF8(s[:maxShown], "") + " …"
 	}
-	return changes.Printable(s)
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return changes.Printable(s)
+		}
+	}
+	return s
 }
 
 const numRisks = 9

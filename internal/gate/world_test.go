@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"airlock/internal/gate"
@@ -98,5 +99,12 @@ func want(t *testing.T, what string, j tool.Judgement, verdict tool.Verdict, rul
 	}
 	if j.Rule == "" || j.Why == "" || j.Risk == "" {
 		t.Errorf("%s: the judgement is not whole: rule %q, why %q, risk %q", what, j.Rule, j.Why, j.Risk)
+	}
+}
+
+func contains(t *testing.T, text, part string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%q lacks %q", text, part)
 	}
 }

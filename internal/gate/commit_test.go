@@ -1,0 +1,83 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"airlock/internal/gate"
+	"airlock/internal/tool"
+)
+
+func TestJudgeCommit(t *testing.T) {
+	w := newWorld(t)
+	w.user("rules:\n- {name: lock, tool: changes.commit, paths: ['**/go.sum'], why: pinned}\n- {name: gone, tool: 'changes.*', action: deleted, paths: ['./keep/**'], verdict: ask}\n" +
+		"- {name: runs, paths: ['./src/**'], why: this is about calls and not about commits}\n")
+	g := w.gate()
+	for _, tt := range []struct {
+		path, kind string
+		verdict    tool.Verdict
+		rule       string
+	}{
+		{w.project + "/src/main.go", "modified", tool.Allow, ""},
+		{w.project + "/go.sum", "modified", tool.Deny, "user/lock"},
+		{w.project + "/sub/go.sum", "added", tool.Deny, "user/lock"},
+		{w.project + "/keep/x", "deleted", tool.Ask, "user/gone"},
+		{w.project + "/keep", "deleted", tool.Ask, "user/gone"},
+		{w.project, "deleted", tool.Ask, "user/gone"}, // with all that is in it
+		{w.project + "/keep/x", "modified", tool.Allow, ""},
+		{w.project + "/.git/hooks/pre-commit", "added", tool.Ask, "builtin/runs-later"},
+		{w.project + "/a/b/.git/hooks/pre-commit", "added", tool.Ask, "builtin/runs-later"},
+		{w.project + "/.git/index", "modified", tool.Allow, ""},
+		{w.project + "/.airlock/policy.yaml", "deleted", tool.Ask, "builtin/project-policy"},
+		{w.home + "/.bashrc", "modified", tool.Ask, "builtin/runs-later"},
+		{w.home + "/.config/airlock/policy.yaml", "modified", tool.Deny, "builtin/airlocks-own"},
+		{w.home + "/.config", "metadata", tool.Allow, ""},
+		{w.home + "/.config", "deleted", tool.Deny, "builtin/airlocks-own"},
+		{w.home + "/.local/state/airlock/record.db", "modified", tool.Deny, "builtin/airlocks-own"},
+		{w.project + "/../../.bashrc", "modified", tool.Ask, "builtin/runs-later"},
+	} {
+		got := g.JudgeCommit(context.Background(), []gate.CommitPath{{Path: tt.path, Kind: tt.kind}}, w.project)
+		if tt.verdict == tool.Allow {
+			if len(got) != 0 {
+				t.Errorf("%s %s: %s by %s, want nothing", tt.kind, tt.path, got[0].Verdict, got[0].Rule)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Verdict != tt.verdict || got[0].Rule != tt.rule || got[0].Why == "" || got[0].Path != tt.path {
+			t.Errorf("%s %s: %+v, want %s by %s", tt.kind, tt.path, got, tt.verdict, tt.rule)
+		}
+	}
+}
+
+func TestJudgeCommitFailsClosed(t *testing.T) {
+	w := newWorld(t)
+	paths := []gate.CommitPath{{w.project + "/a", "added"}, {w.project + "/b", "added"}}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if got := w.gate().JudgeCommit(ctx, paths, w.project); len(got) != 2 || got[0].Verdict != tool.Deny {
+		t.Errorf("after the end: %+v, want both denied", got)
+	}
+	w.user("x")
+	if got := w.gate().JudgeCommit(context.Background(), paths, w.project); len(got) != 2 || got[1].Verdict != tool.Deny || got[1].Rule != "user/unreadable" {
+		t.Errorf("with a broken policy: %+v, want both denied", got)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	w := newWorld(t)
+	w.user("rules: [{name: never, program: rm, why: never here}]\n")
+	g := w.gate()
+	if _, err := g.Admit(context.Background(), w.question("ls")); err != nil {
+		t.Errorf("Admit ls: err = %v", err)
+	}
+	for line, part := range map[string]string{"rm x": "user/never: never here", "touch x": "touch"} {
+		_, err := g.Admit(context.Background(), w.question(line))
+		var refused *tool.RefusedError
+		if !errors.As(err, &refused) || refused.Mend == "" {
+			t.Errorf("Admit %s: err = %v, want a RefusedError with a mend", line, err)
+			continue
+		}
+		contains(t, err.Error()+refused.Mend, part)
+	}
+}
