@@ -134,6 +134,10 @@ func TestApt(t *testing.T) {
 		wantNames(t, res, pkgs.MetaRemoved)
 		wantNames(t, b.do(t, "remove", names("airlock-hello:all")), pkgs.MetaRemoved, "airlock-hello", "airlock-needs")
 	})
+	t.Run("what the system cannot be without is not removed", func(t *testing.T) {
+		b.fails(t, "remove", names("hostname"), tool.PermissionDenied, "by a person")
+		b.fails(t, "remove", names("dpkg"), tool.IOError, "do not go together")
+	})
 	t.Run("long output is cut in the answer, and whole for who watches", func(t *testing.T) {
 		watched := &counter{}
 		b.machine.Stdout = watched

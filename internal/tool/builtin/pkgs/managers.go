@@ -122,7 +122,8 @@ var apt = manager{
 		{re(`returned an error code|Sub-process /usr/bin/dpkg`), 0, tool.IOError, "a package's own script failed: mend the cause that it names, then run dpkg --configure -a"},
 		{re(`Unable to locate package|has no installation candidate|Couldn't find any package|(Version|Release) '.*' for '.*' was not found|No packages found`), 0, tool.NotFound, refresh},
 		{re(`Failed to fetch|Could not resolve|Some index files failed|Temporary failure`), 0, tool.IOError, network},
-		{re(`without --allow-(downgrades|change-held-packages|remove-essential)|Essential packages were removed`), 0, tool.PermissionDenied, "apt does this only when told explicitly, by a person"},
+		{re(`without --allow-(downgrades|change-held-packages|remove-essential)|Essential packages were removed|essential system-critical`), 0, tool.PermissionDenied, "apt does this only when told explicitly, by a person"},
+		{re(`held broken packages|generated breaks|unmet dependencies`), 0, tool.IOError, "what this needs and what is installed do not go together: the list above says why"},
 		{re(`cannot be authenticated|is not signed`), 0, tool.PermissionDenied, "the package source is not signed by a key that this machine trusts"},
 		{re(`No space left on device|enough free space`), 0, tool.IOError, "make room on the disk"},
 	},
@@ -146,20 +147,20 @@ var dnf = manager{
 	systems:  []string{"fedora", "rhel", "centos", "rocky", "almalinux", "ol"},
 	names:    dnfNames,
 	install: command{
-		argv: []string{"dnf", "-y", "install"}, dry: []string{"dnf", "--assumeno", "install"},
+		argv: []string{"dnf", "--setopt=exit_on_lock=True", "-y", "install"}, dry: []string{"dnf", "--setopt=exit_on_lock=True", "--assumeno", "install"},
 		refused: re(`Operation aborted`),
 	},
 	remove: command{
-		argv: []string{"dnf", "-y", "remove"}, dry: []string{"dnf", "--assumeno", "remove"},
+		argv: []string{"dnf", "--setopt=exit_on_lock=True", "-y", "remove"}, dry: []string{"dnf", "--setopt=exit_on_lock=True", "--assumeno", "remove"},
 		refused: re(`Operation aborted`),
 	},
-	update: command{argv: []string{"dnf", "-y", "makecache"}},
+	update: command{argv: []string{"dnf", "--setopt=exit_on_lock=True", "-y", "makecache"}},
 	upgrade: command{
-		argv: []string{"dnf", "-y", "upgrade"}, dry: []string{"dnf", "--assumeno", "upgrade"},
+		argv: []string{"dnf", "--setopt=exit_on_lock=True", "-y", "upgrade"}, dry: []string{"dnf", "--setopt=exit_on_lock=True", "--assumeno", "upgrade"},
 		refused: re(`Operation aborted`),
 	},
 	upgradeSome: command{
-		argv: []string{"dnf", "-y", "upgrade"}, dry: []string{"dnf", "--assumeno", "upgrade"},
+		argv: []string{"dnf", "--setopt=exit_on_lock=True", "-y", "upgrade"}, dry: []string{"dnf", "--setopt=exit_on_lock=True", "--assumeno", "upgrade"},
 		refused: re(`Operation aborted`),
 	},
 	search:    command{argv: []string{"dnf", "-q", "search"}},
@@ -173,7 +174,7 @@ var dnf = manager{
 
 var rpmFailures = []failure{
 	{re(`has to be run with the superuser|need to be root|requires superuser|This command has to be run|Root privileges|Permission denied`), 0, tool.PermissionDenied, asRoot},
-	{re(`Waiting for process with pid|Another app is currently holding|is locked by another`), 0, tool.PermissionDenied, waitFor},
+	{re(`already locked by|Waiting for process with pid|Failed to obtain .*lock|[Ee]xisting lock|Another app is currently holding|is locked by another`), 0, tool.PermissionDenied, waitFor},
 	{re(`Unable to find a match|No match for argument|No package .* available|No packages? (to|marked)`), 0, tool.NotFound, refresh},
 	{re(`Failed to download|Cannot download|Cannot find a valid baseurl|Could not resolve|Curl error`), 0, tool.IOError, network},
 	{re(`Public key for .* is not installed|GPG check FAILED|is not signed`), 0, tool.PermissionDenied, "the package is not signed by a key that this machine trusts"},
@@ -186,20 +187,20 @@ var yum = manager{
 	systems:  []string{"centos", "rhel", "amzn"},
 	names:    dnfNames,
 	install: command{
-		argv: []string{"yum", "-y", "install"}, dry: []string{"yum", "--assumeno", "install"},
+		argv: []string{"yum", "--setopt=exit_on_lock=True", "-y", "install"}, dry: []string{"yum", "--setopt=exit_on_lock=True", "--assumeno", "install"},
 		refused: re(`Exiting on user [Cc]ommand|Operation aborted`),
 	},
 	remove: command{
-		argv: []string{"yum", "-y", "remove"}, dry: []string{"yum", "--assumeno", "remove"},
+		argv: []string{"yum", "--setopt=exit_on_lock=True", "-y", "remove"}, dry: []string{"yum", "--setopt=exit_on_lock=True", "--assumeno", "remove"},
 		refused: re(`Exiting on user [Cc]ommand|Operation aborted`),
 	},
-	update: command{argv: []string{"yum", "-y", "makecache"}},
+	update: command{argv: []string{"yum", "--setopt=exit_on_lock=True", "-y", "makecache"}},
 	upgrade: command{
-		argv: []string{"yum", "-y", "update"}, dry: []string{"yum", "--assumeno", "update"},
+		argv: []string{"yum", "--setopt=exit_on_lock=True", "-y", "update"}, dry: []string{"yum", "--setopt=exit_on_lock=True", "--assumeno", "update"},
 		refused: re(`Exiting on user [Cc]ommand|Operation aborted`),
 	},
 	upgradeSome: command{
-		argv: []string{"yum", "-y", "update"}, dry: []string{"yum", "--assumeno", "update"},
+		argv: []string{"yum", "--setopt=exit_on_lock=True", "-y", "update"}, dry: []string{"yum", "--setopt=exit_on_lock=True", "--assumeno", "update"},
 		refused: re(`Exiting on user [Cc]ommand|Operation aborted`),
 	},
 	search:    command{argv: []string{"yum", "-q", "search"}, empty: []int{1}},

@@ -54,6 +54,7 @@ var really = []managed{
 		name: "dnf", programs: []string{"dnf", "rpmbuild", "createrepo_c"}, setup: rpmSetup + dnfConfig, system: "fedora",
 		newer: "sh /srv/publish airlock-hello-1 airlock-hello-2 airlock-needs-1", pinned: "airlock-hello-2",
 		version: "2-1", unknown: "Unable to find a match",
+		held: "for l in /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata_lock.pid /var/cache/dnf/download_lock.pid; do echo 1 >$l; done",
 	},
 	{
 		// CentOS 8 and later have dnf under this name.
@@ -61,6 +62,7 @@ var really = []managed{
 		setup: rpmSetup + dnfConfig + "mv $(readlink -f $(which dnf)) /usr/bin/yum; rm -f $(which dnf)",
 		newer: "sh /srv/publish airlock-hello-1 airlock-hello-2 airlock-needs-1", pinned: "airlock-hello-2-1.noarch",
 		version: "2-1", unknown: "Unable to find a match",
+		held: "for l in /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/metadata_lock.pid /var/cache/dnf/download_lock.pid; do echo 1 >$l; done",
 	},
 	{
 		name: "zypper", programs: []string{"zypper", "rpmbuild", "createrepo_c"}, system: "opensuse-leap",
@@ -160,7 +162,7 @@ func realManager(t *testing.T, m *managed) {
 		t.Run("a lock that is held is said to be", func(t *testing.T) {
 			b.sh(t, m.held)
 			b.fails(t, "remove", names("airlock-hello"), tool.PermissionDenied, "another package manager is at work")
-			b.sh(t, "rm -f /run/zypp.pid /var/lib/pacman/db.lck")
+			b.sh(t, "rm -f /run/zypp.pid /var/lib/pacman/db.lck /var/lib/dnf/rpmdb_lock.pid /var/cache/dnf/*_lock.pid")
 		})
 	}
 	t.Run("upgrade takes the newer version, by name and without", func(t *testing.T) {
