@@ -126,9 +126,15 @@ func (w *walker) declare(d *syntax.DeclClause, sc *scope, fr frame) {
 
 // A changes is what a piece of the line could set.
 type changes struct {
-	names []string
+	names []change
 	wild  bool // names that cannot be told
 	cwd   bool
+}
+
+// A change is a variable's name, and whether arithmetic sets it.
+type change struct {
+	name   string
+	number bool
 }
 
 var setters = map[string]bool{"read": true, "mapfile": true, "readarray": true, "printf": true, "getopts": true, "unset": true, "declare": true, "typeset": true, "export": true, "readonly": true, "local": true, "let": true, "wait": true}
@@ -136,33 +142,33 @@ var setters = map[string]bool{"read": true, "mapfile": true, "readarray": true, 
 // changed collects what a node's commands could set, without walking them.
 func (w *walker) changed(node syntax.Node) changes {
 	var out changes
-	add := func(lit *syntax.Lit) {
+	add := func(lit *syntax.Lit, number bool) {
 		if lit != nil {
-			out.names = append(out.names, lit.Value)
+			out.names = append(out.names, change{lit.Value, number})
 		}
 	}
 	syntax.Walk(node, func(n syntax.Node) bool {
 		w.step()
 		switch n := n.(type) {
 		case *syntax.Assign:
-			add(n.Name)
+			add(n.Name, n.Value != nil && len(n.Value.Parts) == 1 && isArithm(n.Value.Parts[0]))
 		case *syntax.WordIter:
-			add(n.Name)
+			add(n.Name, false)
 		case *syntax.ParamExp:
 			if n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
-				add(n.Param)
+				add(n.Param, false)
 			}
 		case *syntax.BinaryArithm:
 			if name, ok := assigned(n); ok {
-				out.names = append(out.names, name)
+				out.names = append(out.names, change{name, true})
 			}
 		case *syntax.UnaryArithm:
 			if word, ok := n.X.(*syntax.Word); ok {
-				out.names = append(out.names, word.Lit())
+				out.names = append(out.names, change{word.Lit(), true})
 			}
 		case *syntax.Redirect:
 			if n.N != nil {
-				out.names = append(out.names, strings.Trim(n.N.Value, "{}"))
+				out.names = append(out.names, change{strings.Trim(n.N.Value, "{}"), true})
 			}
 		case *syntax.CallExpr:
 			out.call(n)
@@ -187,7 +193,7 @@ func (out *changes) call(c *syntax.CallExpr) {
 	case setters[name]:
 		for _, word := range c.Args[1:] {
 			if lit := word.Lit(); lit != "" {
-				out.names = append(out.names, lit)
+				out.names = append(out.names, change{lit, false})
 			} else if name != "printf" {
 				out.wild = true
 			}
@@ -200,8 +206,8 @@ func (s *scope) forgetAll(c changes) {
 	if c.wild {
 		s.goWild()
 	}
-	for _, name := range c.names {
-		s.forget(name, false)
+	for _, n := range c.names {
+		s.forget(n.name, false)
 	}
 	if c.cwd {
 		s.cwd = ""
@@ -215,34 +221,13 @@ func (w *walker) loop(node syntax.Node, sc *scope) {
 	if c.wild {
 		sc.goWild()
 	}
-	for _, name := range c.names {
-		old, ok := sc.lookup(name)
-		sc.forget(name, ok && old.safe && numericOnly(node, name))
+	for _, n := range c.names {
+		old, ok := sc.lookup(n.name)
+		sc.forget(n.name, n.number && ok && old.safe)
 	}
 	if c.cwd {
 		sc.cwd = ""
 	}
-}
-
-// numericOnly reports whether a node sets a variable by arithmetic alone.
-func numericOnly(node syntax.Node, name string) bool {
-	only := true
-	syntax.Walk(node, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.Assign:
-			if n.Name != nil && n.Name.Value == name {
-				only = only && n.Value != nil && len(n.Value.Parts) == 1 && isArithm(n.Value.Parts[0])
-			}
-		case *syntax.WordIter:
-			only = only && n.Name.Value != name
-		case *syntax.CallExpr:
-			for _, word := range n.Args {
-				only = only && word.Lit() != name
-			}
-		}
-		return only
-	})
-	return only
 }
 
 func isArithm(part syntax.WordPart) bool {

@@ -155,12 +155,11 @@ func (w *walker) start(opts *Options) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	w.opts, w.steps, w.parts, w.parseError = opts, 0, nil, ""
-	w.home = opts.Home
+	*w = walker{bash: w.bash, posix: w.posix, opts: opts, home: opts.Home}
+
 	if w.home == "" {
 		w.home = opts.Env["HOME"]
 	}
-	w.workDir = ""
 	if strings.HasPrefix(opts.WorkDir, "/") {
 		w.workDir = w.resolve(opts.WorkDir)
 	}
@@ -173,7 +172,7 @@ func (w *walker) top() *scope {
 
 // release forgets the line and gives the walker back.
 func (w *walker) release() {
-	w.opts, w.parts, w.src = nil, nil, ""
+	*w = walker{bash: w.bash, posix: w.posix}
 	walkers.Put(w)
 }
 

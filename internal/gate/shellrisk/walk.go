@@ -135,12 +135,17 @@ func open(line string) int {
 	most, now := 0, 0
 	for i := range len(line) {
 		switch line[i] {
-		case '(', '{', '`', '[', '!':
+		case '`':
+			if i == 0 || line[i-1] != '\\' {
+				continue
+			}
 			now++
-			most = max(most, now)
+		case '(', '{', '[', '!':
+			now++
 		case ')', '}', ']':
 			now = max(0, now-1)
 		}
+		most = max(most, now)
 	}
 	return most
 }

@@ -26,7 +26,11 @@ func (f *field) start() string {
 	return f.prefix
 }
 
-const maxFields = 64 // that a word's braces make
+// Limits of what a word is expanded to: past them it is not known.
+const (
+	maxFields = 64      // that its braces make
+	maxValue  = 8 << 10 // bytes that variables make
+)
 
 // A wordReader makes the fields of one word.
 type wordReader struct {
@@ -361,6 +365,11 @@ func (r *wordReader) end() {
 
 // value takes the value of a variable, which outside of quotes is split.
 func (r *wordReader) value(text string) {
+	if len(r.buf)+len(text) > maxValue {
+		r.unknown("", true, false)
+		r.cur.unsafe = true
+		return
+	}
 	if r.quoted || r.single {
 		r.began = true
 		r.buf = append(r.buf, text...)
