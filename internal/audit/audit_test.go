@@ -53,25 +53,3 @@ func TestRecordAndVerify(t *testing.T) {
 		t.Errorf("Record: err = %v", err)
 	}
 }
-
-func BenchmarkRecord(b *testing.B) {
-	l := open(b, filepath.Join(b.TempDir(), "record.db"), nil)
-	data := map[string]any{"argv": []string{"git", "status", "--short"}, "workdir": "/home/ann/src/project", "exit_code": 0}
-	b.Run("one by one", func(b *testing.B) {
-		for b.Loop() {
-			if err := l.Record(b.Context(), "call", "abcdefgh", data); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("eight at once", func(b *testing.B) {
-		b.SetParallelism(4)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if err := l.Record(context.Background(), "call", "abcdefgh", data); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	})
-}
