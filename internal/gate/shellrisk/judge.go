@@ -360,7 +360,7 @@ func (c *call) optionRuns(o *found) {
 func (c *call) base() {
 	s, p := &c.scan, c.part
 	prog := s.prog
-	if prog.risk != ReadOnly {
+	if prog.risk != ReadOnly && !(prog.bare && len(s.operands) == 0) {
 		why := because(prog.why, prog.risk, c.title())
 		if prog.subs != nil && prog.risk == Unknown && len(s.operands) > 0 {
 			why = "what " + c.title() + " " + printable(s.operands[0].Value) + " does is not known"
@@ -369,6 +369,11 @@ func (c *call) base() {
 	}
 	if prog.given != "" && len(s.operands) > 0 {
 		p.add(prog.given, because(prog.why, prog.given, c.title()))
+	}
+	for i := range s.operands {
+		if f := &s.operands[i]; prog.eq != "" && (!f.Known || strings.Contains(f.Value, "=")) {
+			p.add(prog.eq, because(prog.why, prog.eq, c.title()))
+		}
 	}
 	if prog.given2 != "" && len(s.operands) > 1 {
 		p.add(prog.given2, because(prog.why, prog.given2, c.title()))

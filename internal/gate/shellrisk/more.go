@@ -1,7 +1,5 @@
 package shellrisk
 
-import "strings"
-
 // su judges su and runuser: an option holds a shell's text, or the words after the user
 // do, or there is a shell.
 func su(c *call) {
@@ -53,34 +51,32 @@ func script(c *call) {
 func cloud(c *call) {
 	c.judge()
 	p := c.part
-	verbs := c.tables["cloud-words"]
-	risk := Unknown
-	only := true
+	verbs, groups := c.tables["cloud-words"], c.tables["cloud-groups"]
+	risk, found := Unknown, false
 	for i := range c.scan.operands {
 		f := &c.scan.operands[i]
 		if !f.Known {
 			break
 		}
-		if v := verbs.sub(f.Value); v != nil {
-			switch {
-			case v.risk == Destructive:
-				risk = Destructive
-			case risk == Unknown || v.risk != ReadOnly:
-				risk = v.risk
-			}
-			only = only && v.risk == ReadOnly
-		}
-		if i > 0 && (f.Value == "ssh" || f.Value == "run" || f.Value == "exec" || strings.Contains(f.Value, "=")) {
-			only = false
+		v := verbs.sub(f.Value)
+		switch {
+		case !found && groups.sub(f.Value) != nil && i < len(c.scan.operands)-1:
+		case !found && v != nil:
+			risk, found = v.risk, true
+		case v != nil && v.risk == Destructive && risk == Unknown:
+			risk = Destructive
+		default:
+			found = true
 		}
 	}
-	if only && risk == ReadOnly && len(p.Options) < 12 {
-		for i := range p.Effects {
-			if p.Effects[i].Risk == Unknown {
-				p.Effects = append(p.Effects[:i:i], p.Effects[i+1:]...)
-				break
+	if risk == ReadOnly {
+		kept := p.Effects[:0:0]
+		for _, e := range p.Effects {
+			if e.Risk != Unknown {
+				kept = append(kept, e)
 			}
 		}
+		p.Effects = kept
 	} else {
 		p.add(risk, c.name+" is told to do more than look")
 	}

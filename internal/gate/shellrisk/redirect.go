@@ -14,7 +14,11 @@ func (w *walker) redirects(redirs []*syntax.Redirect, sc *scope, fr frame) (Part
 	for _, r := range redirs {
 		w.step()
 		if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
-			sc.forget(strings.Trim(r.N.Value, "{}"), true)
+			name := strings.Trim(r.N.Value, "{}")
+			sc.forget(name, true)
+			if !w.quietVariable(name) {
+				p.add(Unknown, name+" changes what programs do")
+			}
 		}
 		f := field{}
 		if r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc {

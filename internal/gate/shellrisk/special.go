@@ -117,7 +117,7 @@ func test(c *call) {
 			before = c.args[i-1].Value
 		}
 		named := before == "-v" || before == "-R"
-		if named && !f.Known || f.Known && strings.Contains(f.Value, "[") && strings.ContainsAny(f.Value, "$`") {
+		if f.many && f.unsafe || named && !f.Known || f.Known && strings.Contains(f.Value, "[") && strings.ContainsAny(f.Value, "$`") {
 			c.part.add(Unknown, c.name+" is given an index that could run a command")
 		}
 	}

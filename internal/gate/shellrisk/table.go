@@ -30,6 +30,8 @@ type program struct {
 	numeric  bool   // what it prints are numbers
 	inherit  bool   // its sub-commands have its options too
 	remote   bool   // a wrapper's command runs elsewhere
+	eq       Risk   // of a use with an operand that holds a =
+	bare     bool   // its risk is not that of a use without operands
 	exact    bool   // it knows no abbreviated options
 	joined   bool   // a wrapper's words are joined and read by a shell
 	given2   Risk   // of a use with two operands or more
@@ -241,6 +243,13 @@ func (p *program) set(word string) error {
 		}
 	case "remote":
 		p.remote = true
+	case "eq":
+		p.eq = Risk(value)
+		if !p.eq.known() {
+			return fmt.Errorf("%q is no risk", value)
+		}
+	case "bare":
+		p.bare = true
 	case "exact":
 		p.exact = true
 	case "joined":

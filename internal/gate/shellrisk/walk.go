@@ -1,6 +1,7 @@
 package shellrisk
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -115,7 +116,7 @@ func (w *walker) text(line string, sc *scope, fr frame) {
 	if posix {
 		parser = w.posix
 	}
-	file, err := parser.Parse(strings.NewReader(line), "")
+	file, err := parse(parser, line)
 	if err != nil {
 		text := printable(err.Error())
 		if w.parseError == "" {
@@ -128,6 +129,16 @@ func (w *walker) text(line string, sc *scope, fr frame) {
 	w.src, w.posixMode = line, posix
 	w.stmts(file.Stmts, sc, fr)
 	w.src, w.posixMode = src, was
+}
+
+// parse gives the syntax tree. A parser that panics has not read the line.
+func parse(p *syntax.Parser, line string) (file *syntax.File, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the parser failed: %v", cause)
+		}
+	}()
+	return p.Parse(strings.NewReader(line), "")
 }
 
 // open counts how many brackets could be open at once.
@@ -234,6 +245,9 @@ func (w *walker) compound(cmd syntax.Command, sc *scope, fr frame) {
 		w.stmt(c.Stmt, sc, fr)
 	case *syntax.CoprocClause:
 		fr.forks = true
+		if c.Name != nil && !w.quietVariable(c.Name.Lit()) {
+			w.strange(fr, "coproc sets a variable that changes what programs do")
+		}
 		w.stmt(c.Stmt, sc.child(), fr)
 	default:
 		w.strange(fr, "a construct that is not read")
