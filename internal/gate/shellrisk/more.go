@@ -82,3 +82,15 @@ func cloud(c *call) {
 	}
 	c.append(*p)
 }
+
+// push judges git push, where a name may say by itself that it replaces or deletes.
+func push(c *call) {
+	c.judge()
+	for i := range c.scan.operands {
+		f := &c.scan.operands[i]
+		if start := f.start(); start != "" && (start[0] == '+' || start[0] == ':') || !f.Known && start == "" {
+			c.part.add(Destructive, "git push can replace or delete what others have")
+		}
+	}
+	c.append(*c.part)
+}

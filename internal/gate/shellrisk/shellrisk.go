@@ -146,6 +146,9 @@ func AnalyzeArgv(argv []string, opts *Options) Report {
 	for i, a := range argv {
 		args[i] = literal(a)
 	}
+	if len(args) == 0 {
+		w.strange(frame{}, "there is no program")
+	}
 	w.command(args, w.top(), frame{noFuncs: true})
 	return w.report()
 }

@@ -31,6 +31,8 @@ func fileHandlerOf(name string) func(*call) {
 		return python
 	case "applet":
 		return applet
+	case "push":
+		return push
 	case "su":
 		return su
 	case "script":

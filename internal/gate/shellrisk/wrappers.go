@@ -42,6 +42,9 @@ func wrap(c *call) {
 	for i := range min(len(s.operands), s.prog.skip) {
 		c.vagueOperand(&s.operands[i])
 	}
+	if s.prog.risk == Privileged { // sudo takes assignments as env does
+		rest = c.assignments(rest)
+	}
 	c.runs(rest)
 }
 
@@ -123,6 +126,14 @@ func env(c *call) {
 		return
 	}
 	rest := s.operands
+	if len(rest) > 0 && rest[0].Known && rest[0].Value == "-" {
+		rest = rest[1:]
+	}
+	c.runs(c.assignments(rest))
+}
+
+// assignments judges the assignments before a command, and gives what follows them.
+func (c *call) assignments(rest []field) []field {
 	for len(rest) > 0 && strings.Contains(rest[0].start(), "=") {
 		f := rest[0]
 		name, value, _ := strings.Cut(f.Value, "=")
@@ -132,7 +143,7 @@ func env(c *call) {
 		}
 		rest = rest[1:]
 	}
-	c.runs(rest)
+	return rest
 }
 
 // flock judges flock, which takes a file and then a command or -c and a shell's text.
