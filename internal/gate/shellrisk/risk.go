@@ -1,5 +1,7 @@
 package shellrisk
 
+import "slices"
+
 // A Risk is what a command would do at worst. The zero value counts as Unknown.
 type Risk string
 
@@ -54,28 +56,22 @@ func (p *Part) effect(e Effect) {
 	if e.Risk == ReadOnly {
 		return
 	}
-	for i := range p.Effects {
-		if p.Effects[i] == e {
-			return
-		}
+	if slices.Contains(p.Effects, e) {
+		return
 	}
 	p.Effects = append(p.Effects, e)
 }
 
 func (p *Part) need(what string) {
-	for _, n := range p.Needs {
-		if n == what {
-			return
-		}
+	if slices.Contains(p.Needs, what) {
+		return
 	}
 	p.Needs = append(p.Needs, what)
 }
 
 func (p *Part) host(name string) {
-	for _, h := range p.Hosts {
-		if h == name {
-			return
-		}
+	if slices.Contains(p.Hosts, name) {
+		return
 	}
 	p.Hosts = append(p.Hosts, name)
 }

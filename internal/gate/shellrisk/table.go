@@ -134,7 +134,7 @@ func (p *program) readOptions(head, rest string) error {
 		p.opts = map[string]*option{}
 	}
 	words, why := tableWords(rest)
-	for _, name := range strings.Fields(head) {
+	for name := range strings.FieldsSeq(head) {
 		o := &option{why: why}
 		switch {
 		case strings.HasSuffix(name, "=?"):
