@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"airlock/internal/redact"
 )
 
 // Options change how a record is kept.
@@ -83,6 +85,7 @@ func Open(path string, opts *Options) (*Log, error) {
 	if l.db, err = sql.Open("sqlite", dsn(path)); err != nil {
 		return nil, explain(path, err)
 	}
+	redact.Prepare() // whoever opens the record has time; whoever records may not
 	if l.write, err = newWriter(ctx, l.db); err != nil {
 		return nil, explain(path, errors.Join(err, l.db.Close()))
 	}
