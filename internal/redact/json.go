@@ -58,14 +58,14 @@ func (w *walker) value(below string) {
 	case '[':
 		w.list(below)
 	case '"':
-		w.text(below)
+		w.text(below, "")
 	default:
 		from := w.i
 		for w.i < len(w.in) && strings.IndexByte(",]} \t\r\n", w.in[w.i]) < 0 {
 			w.i++
 		}
-		if c := w.in[from]; below == "password" && (c == '-' || '0' <= c && c <= '9') {
-			w.replace(from, mark(below))
+		if c := w.in[from]; below == "password" && '0' <= c && c <= '9' && w.i-from >= 4 {
+			w.replace(from, mark(below)) // fewer digits count something
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (w *walker) value(below string) {
 func (w *walker) object(below string) {
 	w.i++ // {
 	for w.next() != '}' {
-		name := w.text("")
+		name := w.text("", "")
 		w.next()
 		w.i++ // :
 		rule := nameRule(name)
@@ -90,7 +90,7 @@ func (w *walker) object(below string) {
 
 func (w *walker) list(below string) {
 	w.i++ // [
-	option := ""
+	option, before := "", ""
 	for c := w.next(); c != ']'; c = w.next() {
 		rule := below
 		if option != "" {
@@ -98,11 +98,13 @@ func (w *walker) list(below string) {
 		}
 		option = ""
 		if c == '"' {
-			text := w.text(rule)
+			text := w.text(rule, before)
+			before = ahead(before, text)
 			if strings.HasPrefix(text, "-") {
 				option = nameRule(strings.TrimLeft(text, "-"))
 			}
 		} else {
+			before = ""
 			w.value(below)
 		}
 		if w.next() == ',' {
@@ -112,8 +114,21 @@ func (w *walker) list(below string) {
 	w.i++
 }
 
-// text passes a string, redacts it, and gives what it was.
-func (w *walker) text(below string) string {
+// ahead is what stands before the next word of a list that is a command, if that may be an
+// option's value: the last two words.
+func ahead(before, word string) string {
+	if len(word) > 64 || strings.ContainsAny(word, " \t\r\n") {
+		return ""
+	}
+	if i := strings.LastIndexByte(strings.TrimRight(before, " "), ' '); i >= 0 {
+		before = before[i+1:]
+	}
+	return before + word + " "
+}
+
+// text passes a string, redacts it, and gives what it was. before is what stands before it in
+// a command.
+func (w *walker) text(below, before string) string {
 	from := w.i
 	escaped := false
 	for w.i++; w.in[w.i] != '"'; w.i++ {
@@ -132,7 +147,13 @@ func (w *walker) text(below string) string {
 	case below != "" && !harmless(text):
 		w.replace(from, mark(below))
 	case below == "":
-		if clean := Text(text); clean != text {
+		clean := Text(text)
+		if clean == text && strings.Contains(before, "-") {
+			if after, ok := strings.CutPrefix(Text(before+text), before); ok {
+				clean = after
+			}
+		}
+		if clean != text {
 			w.replace(from, clean)
 		}
 	}
