@@ -54,7 +54,7 @@ func (sc *scanner) hole() bool {
 	sc.i = end
 	quote := bareWord(sc.s[end:])
 	switch {
-	case c.here && c.program != anyProgram:
+	case c.here && c.program != anyProgram, c.program == assigner, subscript.MatchString(sc.s[sc.word:start]):
 		return true
 	case c.target:
 	case c.program == joiner:
@@ -71,6 +71,9 @@ func (sc *scanner) hole() bool {
 func (sc *scanner) holeIn(from, to int, quote func(string) string) bool {
 	name, full := sc.match()
 	if full == "" || sc.i+len(full) > to {
+		return false
+	}
+	if sc.word >= 0 && subscript.MatchString(sc.s[sc.word:sc.i]) {
 		return false
 	}
 	whole := sc.i == from && sc.i+len(full) == to
@@ -156,5 +159,6 @@ func (sc *scanner) quotedAngle(name, before string, whole bool) bool {
 	case strings.Contains(before[strings.LastIndexAny(before, " \t\n")+1:], "://"):
 		return true
 	}
-	return whole && (several || nouns[lower])
+	// grep -q "<not supported>" looks for what some program writes.
+	return whole && (nouns[lower] || several && sc.cmd.program != matcher)
 }

@@ -77,7 +77,7 @@ func (sc *scanner) prev() byte {
 // command scans until the end of the text, or past the closing parenthesis.
 func (sc *scanner) command(until string) {
 	outerWord, outerCmd := sc.word, sc.cmd
-	sc.word, sc.cmd = -1, simple{open: true}
+	sc.word, sc.cmd = -1, simple{open: true, piped: outerCmd.piped}
 	sc.depth++
 	if sc.depth > maxSubstitutions {
 		sc.failed = true
@@ -113,10 +113,14 @@ func (sc *scanner) step() {
 	case c == '&' || c == '|': // of a redirection
 		sc.endWord()
 		sc.i++
-	case sc.at("(("):
+	case sc.at("((") && !sc.cmd.bracket:
 		sc.endWord()
 		sc.i++
 		sc.arithmetic()
+	case c == '(' && sc.cmd.bracket: // a part of a comparison
+		sc.failed = sc.depth > 1
+		sc.endWord()
+		sc.i++
 	case c == '(':
 		// ?(a) is a pattern to some shells and a mistake to others.
 		sc.failed = sc.i > 0 && strings.IndexByte("?*+@!", sc.prev()) >= 0
@@ -304,94 +308,6 @@ func (sc *scanner) noBodyInside(from, to int) {
 	}
 }
 
-// dollar scans what begins with $.
-func (sc *scanner) dollar(quoted bool) {
-	switch {
-	case sc.at("$(("):
-		sc.i += 2
-		sc.arithmetic()
-	case sc.at("$("):
-		sc.i += 2
-		sc.command(")")
-	case sc.at("${"):
-		sc.i += 2
-		sc.parameter(quoted)
-	case !quoted && sc.at("$'"): // bash takes backslashes in it, sh does not
-		sc.i += 2
-		from := sc.i
-		sc.failed = !sc.skipTo("'") || strings.Contains(sc.s[from:sc.i], `\`)
-		sc.i++
-	default:
-		sc.i++
-	}
-}
-
-// parameter scans from behind ${ to behind its brace. Nothing in it is a placeholder.
-func (sc *scanner) parameter(quoted bool) {
-	for sc.i < len(sc.s) && !sc.failed {
-		switch c := sc.s[sc.i]; {
-		case c == '}':
-			sc.i++
-			return
-		case c == '\\':
-			sc.i += 2
-		case (c == '\'' || c == '"') && quoted, c == '`', c == '\n':
-			sc.failed = true
-		case c == '\'':
-			sc.i++
-			sc.failed = !sc.skipTo("'")
-			sc.i++
-		case c == '"':
-			before := len(sc.holes)
-			sc.i++
-			sc.double(-1)
-			sc.holes = sc.holes[:before]
-		case c == '$':
-			before := len(sc.holes)
-			sc.dollar(quoted)
-			sc.holes = sc.holes[:min(before, len(sc.holes))]
-		default:
-			sc.i++
-		}
-	}
-	sc.failed = true
-}
-
-// arithmetic scans from the second of two opening parentheses to behind the last closing
-// one. Nothing in it is a placeholder.
-func (sc *scanner) arithmetic() {
-	open := 1
-	for ; sc.i < len(sc.s); sc.i++ {
-		switch sc.s[sc.i] {
-		case '(':
-			open++
-		case ')':
-			if open--; open == 0 {
-				sc.i++
-				return
-			}
-		case '\'', '"', '`', '\\', '#', '\n':
-			sc.failed = true
-			return
-		}
-	}
-	sc.failed = true
-}
-
-// backquotes scans `text`, in which nothing is a placeholder: it is unquoted twice.
-func (sc *scanner) backquotes() {
-	for sc.i++; sc.i < len(sc.s); sc.i++ {
-		switch sc.s[sc.i] {
-		case '\\':
-			sc.i++
-		case '`':
-			sc.i++
-			return
-		}
-	}
-	sc.failed = true
-}
-
 // skipTo goes to the next of a text, or to the end.
 func (sc *scanner) skipTo(text string) bool {
 	n := strings.Index(sc.s[min(sc.i, len(sc.s)):], text)
@@ -401,53 +317,4 @@ func (sc *scanner) skipTo(text string) bool {
 	}
 	sc.i += n
 	return true
-}
-
-// heredoc reads a here-document's announcement, from behind <<.
-func (sc *scanner) heredoc() {
-	var d heredoc
-	if sc.at("-") {
-		d.tabs = true
-		sc.i++
-	}
-	for sc.at(" ", "\t") {
-		sc.i++
-	}
-	start := sc.i
-	for !sc.boundary() {
-		if strings.IndexByte("$`\\", sc.s[sc.i]) >= 0 {
-			sc.failed = true
-			return
-		}
-		if q := sc.s[sc.i]; q == '\'' || q == '"' {
-			sc.i++
-			if !sc.skipTo(string(q)) {
-				sc.failed = true
-				return
-			}
-		}
-		sc.i++
-	}
-	d.end = unquoted(sc.s[start:sc.i])
-	if d.end == "" || strings.ContainsAny(d.end, "\n\\$`") {
-		sc.failed = true
-	}
-	sc.docs = append(sc.docs, d)
-}
-
-// bodies skips the here-documents that begin on this line.
-func (sc *scanner) bodies() {
-	for _, d := range sc.docs {
-		for {
-			line, _, more := strings.Cut(sc.s[sc.i:], "\n")
-			sc.i = min(sc.i+len(line)+1, len(sc.s))
-			if d.tabs {
-				line = strings.TrimLeft(line, "\t")
-			}
-			if line == d.end || !more {
-				break
-			}
-		}
-	}
-	sc.docs = nil
 }

@@ -14,6 +14,8 @@ type simple struct {
 	target  bool // the next word is a redirection's
 	here    bool // it is a here-string
 	piped   bool // the program reads what another writes
+	shell   bool // a shell was named
+	bracket bool // [[ is open
 	program program
 	option  bool // the next word belongs to ssh's option
 	script  bool // the next word is a script
@@ -37,15 +39,21 @@ const (
 	shell               // sh, su: a script behind -c
 	remote              // ssh: a script behind the host
 	joiner              // eval: all words are one script
+	matcher             // grep: text to look for
+	assigner            // declare, let: words are names, and a name's subscript is code
+	tester              // test: the word behind -v is such a name
 )
 
 // programs are those whose quoted words are not just text.
 var programs = table(map[program]string{
 	filter:      "sed gsed awk gawk mawk nawk jq yq xmllint xmlstarlet bc",
-	interpreter: "python python2 python3 perl ruby node nodejs php lua Rscript deno bun",
+	interpreter: "python python2 python3 perl ruby node nodejs php lua Rscript deno bun tclsh expect osascript pwsh powershell vim vi nvim ex ed emacs gdb",
 	shell:       "sh bash dash zsh ksh ash fish su runuser script",
 	remote:      "ssh autossh",
-	joiner:      "eval watch parallel trap alias",
+	joiner:      "eval watch parallel trap alias tmux screen byobu at batch",
+	assigner:    "declare typeset local readonly let read mapfile readarray unset getopts wait [[",
+	tester:      "test [ printf",
+	matcher:     "grep egrep fgrep zgrep rg ag ack pgrep",
 })
 
 // wrappers run the program that some later word names.
@@ -56,6 +64,7 @@ var wrappers = set(`sudo doas env nohup timeout xargs exec command builtin nice 
 var keywords = set("if then else elif fi case esac for while until do done in function select time ! { } [[ ]] coproc")
 
 var (
+	subscript  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\[`)
 	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
 	codeOption = regexp.MustCompile(`^-[A-Za-z0-9]*[cer]$|^--(eval|run|command|print)$`)
 	shellC     = regexp.MustCompile(`^[-+][A-Za-z]*c[A-Za-z]*$|^--command$`)
@@ -98,7 +107,7 @@ func (c *simple) quotes() use {
 		return asCode
 	case c.target:
 		return asText
-	case c.program == filter:
+	case c.program == filter, c.program == assigner:
 		return asCode
 	case c.program == joiner, c.program == shell && c.script:
 		return asScript
@@ -133,6 +142,12 @@ func (sc *scanner) endWord() {
 	case interpreter:
 		if codeOption.MatchString(word) {
 			c.program = filter
+		}
+	case assigner:
+		c.bracket = c.bracket && word != "]]"
+	case tester:
+		if word == "-v" {
+			c.program = assigner
 		}
 	case shell:
 		if c.script {
@@ -171,6 +186,8 @@ func (sc *scanner) name(word string) {
 		return
 	}
 	c.open = false
+	c.shell = c.program == shell
+	c.bracket = word == "[["
 }
 
 // join begins the words that a second shell reads.
@@ -191,8 +208,12 @@ func (sc *scanner) endCommand() {
 	if c.program == joiner && !c.joined.plain && (c.joined.words > 1 || !c.joined.quoted) {
 		sc.holes = sc.holes[:c.joined.from]
 	}
-	if c.piped && (c.program == shell || c.program == joiner && c.joined.words == 0) {
+	if c.piped && (c.shell || c.program == joiner && (c.wrapped || c.joined.words == 0)) {
 		sc.failed = true // what it is fed is a script that is put together elsewhere
+	}
+	if c.bracket { // && within it ends nothing
+		sc.cmd = simple{program: assigner, bracket: true}
+		return
 	}
 	sc.cmd = simple{open: true, piped: sc.at("|") && !sc.at("||") && sc.prev() != '|'}
 }
