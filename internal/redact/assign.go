@@ -101,6 +101,9 @@ func (a *assigned) value() span {
 	case a.v.at(a.from-1) == '<' && a.take('>'):
 		from := a.i
 		value := a.until(longest, tagEnd)
+		if a.peek() != '<' {
+			return span{} // a placeholder, not an element
+		}
 		return a.unless(from, value, value)
 	}
 	_, _, quotedName := a.quote()
@@ -177,8 +180,11 @@ func (a *assigned) yaml(named int) span {
 	if strings.ContainsAny(value, " \t") && (a.rule.id != "password" || strings.Count(value, " ") > 8) {
 		return span{}
 	}
-	if value == "|" || value == ">" || value == "|-" || value == ">-" || value == "&" || value == "*" {
+	if value == "|" || value == ">" || value == "|-" || value == ">-" {
 		return span{}
+	}
+	if a.rule.id != "password" && (!a.plausible(value) || strings.ContainsAny(value, "{[&*")) {
+		return span{} // code, or YAML's own
 	}
 	return a.unless(from, value, value)
 }

@@ -134,7 +134,7 @@ func isMark(value string) bool {
 // emptyWords are values that say that there is no secret, or of which type one is.
 var emptyWords = wordSet("true false yes no on off none null nil undefined empty required optional invalid missing unset " +
 	"string str text varchar char bytes byte int integer number bool boolean any object void unknown never " +
-	"password passwd secret token changeme redacted hidden masked")
+	"read write password passwd secret token changeme redacted hidden masked")
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
