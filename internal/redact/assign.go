@@ -235,7 +235,7 @@ func (a *assigned) plausible(value string) bool {
 		return false
 	}
 	tail := value[strings.LastIndexByte(value, '.')+1:]
-	return !strings.EqualFold(tail, strings.TrimLeft(a.name, "-"))
+	return !strings.EqualFold(strings.TrimRight(tail, ",;)"), strings.TrimLeft(a.name, "-"))
 }
 
 // fits tells a value with blanks around its sign from code: token = next.
