@@ -107,6 +107,8 @@ func (sc *scanner) step() {
 	case c == ' ' || c == '\t':
 		sc.endWord()
 		sc.i++
+	case sc.at("\\\n"):
+		sc.joinLines()
 	case sc.separator():
 		sc.endCommand()
 		sc.i++
@@ -134,6 +136,17 @@ func (sc *scanner) step() {
 	default:
 		sc.inWord()
 	}
+}
+
+// joinLines skips a line's end that does not count. Where it stands within what a shell
+// reads as one, such as $ and a name, everything after it could mean something else.
+func (sc *scanner) joinLines() {
+	switch sc.prev() {
+	case 0, ' ', '\t', '\n':
+	default:
+		sc.failed = true
+	}
+	sc.i += 2
 }
 
 // separator reports whether a simple command ends here.
@@ -235,6 +248,9 @@ func (sc *scanner) double(start int) {
 				sc.script(start, from, to, inDouble)
 			}
 			return
+		case sc.at("\\\n"):
+			sc.joinLines()
+			literal = false
 		case c == '\\':
 			sc.i += 2
 			literal = false
