@@ -103,7 +103,10 @@ func netrc(v view, start, end int, _ *rule) span {
 		}
 		from := c.i
 		value := c.until(512, space)
-		if name == "password" && !harmless(value) {
+		if name == "password" {
+			if harmless(value) {
+				break
+			}
 			return c.settle(span{from, from + len(value)})
 		}
 	}
