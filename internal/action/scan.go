@@ -42,7 +42,7 @@ const (
 func holes(s string) []hole { return holesIn(s, 0) }
 
 func holesIn(s string, nested int) []hole {
-	if nested > maxShells {
+	if nested > maxShells || strings.Contains(s, "\x00") { // which no shell can be given
 		return nil
 	}
 	sc := scanner{
