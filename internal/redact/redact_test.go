@@ -65,6 +65,8 @@ var secrets = []struct{ name, in, want string }{
 	{"curl's user", "curl -u ann:hunter2 https://x", "curl -u ann:[redacted:user-password] https://x"},
 	{"sshpass", "sshpass -p hunter2 ssh host", "sshpass -p [redacted:sshpass] ssh host"},
 	{"a URL", "git clone https://ann:hunter2@example.org/x.git", "git clone https://ann:[redacted:url-password]@example.org/x.git"},
+	{"a URL with a token as its user", "https://" + github + ":x-oauth-basic@github.com/x", "https://[redacted:github-token]:[redacted:url-password]@github.com/x"},
+	{"a token before a password", "machine x login " + github + " password hunter2", "machine x login [redacted:github-token] password [redacted:netrc]"},
 	{"a URL with a token alone", "https://" + long[:30] + "@github.com/x", "https://[redacted:url-password]@github.com/x"},
 	{"a database's URL", "postgres://app:p#ss?w0rd@db:5432/x", "postgres://app:[redacted:url-password]@db:5432/x"},
 	{"a URL's parameter", "https://x/?a=1&access_token=abcd1234&b=2", "https://x/?a=1&access_token=[redacted:secret]&b=2"},

@@ -48,7 +48,12 @@ func scan(v view, from int, plain func(string), secret func(*rule)) int {
 			if by.keep {
 				plain(text[done:found.end])
 			} else {
-				plain(text[done:found.start])
+				// Between the word and what it led to, there may be others.
+				gap := max(i+1, done)
+				plain(text[done:min(gap, found.start)])
+				if gap < found.start {
+					scan(view{text[:found.start], true}, gap, plain, secret)
+				}
 				secret(by)
 			}
 			done, i, state = found.end, found.end-1, 0
@@ -82,13 +87,13 @@ func scanAll(s string) (string, bool) {
 	var out []byte
 	changed := false
 	scan(view{s, true}, 0, func(text string) {
-		if changed {
-			out = append(out, text...)
-			return
+		if len(text) == len(s) {
+			return // there is nothing in it
 		}
-		if len(text) < len(s) { // a secret follows
-			out = append(make([]byte, 0, len(s)+64), text...)
+		if out == nil {
+			out = make([]byte, 0, len(s)+64)
 		}
+		out = append(out, text...)
 	}, func(r *rule) {
 		changed = true
 		out = append(out, mark(r.id)...)
