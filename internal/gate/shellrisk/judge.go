@@ -132,6 +132,9 @@ func (c *call) judge() {
 	if c.asksHelp() {
 		return
 	}
+	if s.stranger != "" && !prog.risk.Less(Unknown) {
+		s.only = false // who knows what they do together
+	}
 	c.options()
 	if s.only {
 		return

@@ -62,8 +62,12 @@ func sedReads(s string) bool {
 			i++
 		case strings.IndexByte("btT:#aicrR", c) >= 0:
 			end := strings.IndexByte(s[i:], '\n')
-			if semi := strings.IndexAny(s[i:], ";}\n"); strings.IndexByte("btT", c) >= 0 {
-				end = semi
+			if strings.IndexByte("btT:", c) >= 0 { // a label, before which there may be spaces
+				i += len(s[i+1:]) - len(strings.TrimLeft(s[i+1:], " \t"))
+				end = 1 + strings.IndexAny(s[i+1:], " \t;}\n")
+				if end == 0 {
+					return true
+				}
 			}
 			if end < 0 {
 				return true
@@ -150,7 +154,7 @@ func awkReads(s string) bool {
 			return true
 		}
 		code = code[at+len("print"):]
-		end := strings.IndexAny(code, ";}\n")
+		end := strings.IndexAny(code, ";}") // after a comma a line's end is none
 		if end < 0 {
 			end = len(code)
 		}
@@ -177,6 +181,8 @@ func awkCode(s string) (string, bool) {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		switch {
+		case c == '/' && i > 1 && (s[i-1] == '+' || s[i-1] == '-' || s[i-1] == ' ') && (strings.HasSuffix(strings.TrimRight(s[:i], " \t"), "++") || strings.HasSuffix(strings.TrimRight(s[:i], " \t"), "--")):
+			return "", false
 		case c == '"', c == '/' && strings.IndexByte("(,!~&|{};:?=<>+-*%^\n", last) >= 0:
 			end := i + 1
 			for end < len(s) && s[end] != c {
@@ -194,6 +200,8 @@ func awkCode(s string) (string, bool) {
 			i, last = end, '"'
 			b.WriteByte('"')
 			continue
+		case c == '/' && awkUnsure(s, i):
+			return "", false
 		case c == '#':
 			for i < len(s) && s[i] != '\n' {
 				i++
@@ -210,6 +218,13 @@ func awkCode(s string) (string, bool) {
 		}
 	}
 	return b.String(), true
+}
+
+// awkUnsure reports whether the slash at i could start a pattern as well as divide: behind
+// a word or a bracket, with text in quotes before the next slash, or behind ++ and --.
+func awkUnsure(s string, i int) bool {
+	next := strings.IndexByte(s[i+1:], '/')
+	return next >= 0 && strings.ContainsAny(s[i+1:i+1+next], "\"#")
 }
 
 // sql judges the text that a database's client is given.
@@ -267,7 +282,7 @@ func sqlRisk(text string) Risk {
 		}
 		return Unknown
 	}
-	if strings.ContainsAny(text, "\\`|$#") || strings.Contains(text, "/*") {
+	if strings.ContainsAny(text, "\\`|$#[\r\f\v") || strings.Contains(text, "/*") || strings.Contains(text, "--") {
 		risk = Unknown
 	}
 	word := func(w string, calls bool) {
@@ -292,6 +307,9 @@ func sqlRisk(text string) Risk {
 				return max2(risk, Unknown)
 			}
 			i += end + 2
+			if strings.HasPrefix(strings.TrimLeft(text[i:], " \n\t"), "(") {
+				risk = max2(risk, Unknown) // a function's name may be quoted
+			}
 		case ch == ';':
 			first = true
 			i++

@@ -46,6 +46,9 @@ func (c *call) take(prog *program, words []field) scan {
 		case !f.Known && (start == "" || start[0] == '-') || f.many:
 			s.loose(f, start)
 			s.operands = append(s.operands, *f)
+		case f.Known && s.prog.opts[start] != nil && start[0] == '+':
+			s.found(start, field{}, false)
+			continue
 		case start != "" && start[0] == '+' && s.prog.opts["+"] != nil:
 			s.found("+", *f, true)
 			continue

@@ -116,6 +116,7 @@ const (
 	maxLine  = 128 << 10 // bytes
 	maxDepth = 60        // of substitutions, compound commands and wrappers in each other
 	maxOpen  = 400       // of open brackets, counted before the line is parsed
+	maxWords = 3_000     // that could open a command, counted before as well
 	maxSteps = 20_000    // words and commands that are looked at
 )
 

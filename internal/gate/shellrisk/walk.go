@@ -104,7 +104,7 @@ func (w *walker) text(line string, sc *scope, fr frame) {
 		return
 	}
 	defer w.leave()
-	if w.steps += len(line) / 64; len(line) > maxLine || open(line) > maxOpen {
+	if w.steps += len(line) / 64; len(line) > maxLine || open(line) > maxOpen || keywords(line) > maxWords {
 		w.tooMuch()
 		return
 	}
@@ -159,6 +159,18 @@ func open(line string) int {
 		most = max(most, now)
 	}
 	return most
+}
+
+// keywords counts the words that could each open a command within another, in a line that
+// is long enough for them to cost much.
+func keywords(line string) (n int) {
+	if len(line) < 4<<10 {
+		return 0
+	}
+	for _, word := range []string{"if", "while", "until", "do", "then", "else", "time", "coproc", "for", "case"} {
+		n += strings.Count(line, word+" ") + strings.Count(line, word+"\n") + strings.Count(line, word+"\t")
+	}
+	return n
 }
 
 // source is what the line says of a node.
