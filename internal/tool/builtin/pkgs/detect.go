@@ -95,5 +95,6 @@ func (l *local) run(ctx context.Context, live bool, argv []string, names ...stri
 		Argv: append(full, names...),
 		Env:  l.environment(),
 		Live: live,
+		End:  l.end,
 	})
 }

@@ -34,6 +34,8 @@ type manager struct {
 	exact []string
 
 	failures []failure
+	// end is the signal with which it ends in order when it is canceled; "": SIGTERM.
+	end string
 	// broken is what a person has to do after it was ended in the middle.
 	broken string
 }
@@ -304,6 +306,7 @@ var pacman = manager{
 		{re(`failed retrieving file|failed to synchronize|Could not resolve host`), 0, tool.IOError, network},
 		{re(`invalid or corrupted package|is unknown trust|signature from`), 0, tool.PermissionDenied, "the package is damaged, or not signed by a key that this machine trusts"},
 	},
+	end:    "SIGINT", // it keeps its lock on SIGTERM
 	broken: "; where nothing else is at work, remove /var/lib/pacman/db.lck if it is there",
 }
 

@@ -1,6 +1,8 @@
 package pkgs_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -187,4 +189,31 @@ func realManager(t *testing.T, m *managed) {
 		wantNames(t, b.do(t, "install", names(m.pinned)), pkgs.MetaAdded, "airlock-hello")
 		list(t, "airlock-hello\t"+m.version+"\n")
 	})
+}
+
+// pacman's lock is a file that nobody takes away for one that was killed.
+func TestACanceledPacmanLeavesNoLock(t *testing.T) {
+	m := really[slices.IndexFunc(really, func(m managed) bool { return m.name == "pacman" })]
+	b := newBox(t, m.setup+`
+echo ID=arch >/etc/os-release; mkfifo /srv/slow
+printf 'post_install() { echo started >/srv/slow; sleep 1000; }\n' >/srv/install
+sed -i 's|mkdir -p /srv/p/usr/share|mkdir -p /srv/p; cp /srv/install /srv/p/.INSTALL; &|; s|\.PKGINFO usr|.PKGINFO .INSTALL usr|' /srv/publish
+sh /srv/publish airlock-hello-1; touch /srv/repo/t.db
+`, m.programs...)
+	b.do(t, "update", object{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan tool.Result, 1)
+	go func() {
+		ended <- b.registry.Invoke(ctx, b.machine, tool.Call{Tool: "pkg.manage", Action: "install", Args: marshal(t, names("airlock-hello"))})
+	}()
+	b.sh(t, "cat /srv/slow")
+	cancel()
+	if res := <-ended; res.Code() != tool.IOError || !strings.Contains(res.Stderr, "canceled") {
+		t.Errorf("canceled: %v %q", res.Meta, res.Stderr)
+	}
+	if left := b.sh(t, "ps ax -o args= | grep -E '^([^ ]*/)?(pacman|sleep) ' || true; ls -d /var/lib/pacman/db.lck 2>/dev/null || true"); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	b.do(t, "remove", names("airlock-hello"))
 }

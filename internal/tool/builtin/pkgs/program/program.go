@@ -4,6 +4,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,6 +73,7 @@ func absent(err error) (bool, error) {
 type Command struct {
 	Argv []string          // the program's absolute path first
 	Env  map[string]string // added to the Machine's, or replacing what it has
+	End  string            // the signal that asks it to end; "": SIGTERM
 	Live bool              // its output also goes to the Machine's Stdout and Stderr, as it comes
 }
 
@@ -84,7 +86,7 @@ type Result struct {
 // Run runs a command in the root folder, where no name of a package or service is a
 // file's. Each stream of its output is kept up to agent.MaxOutput bytes.
 //
-// When ctx ends, the command and all of its process group get SIGTERM, and SIGKILL three
+// When ctx ends, the command and all of its process group get the signal End, and SIGKILL three
 // seconds later: package managers take their locks away in between. The error is then
 // ctx's.
 func Run(ctx context.Context, m *tool.Machine, c Command) (Result, error) {
@@ -113,7 +115,7 @@ func Run(ctx context.Context, m *tool.Machine, c Command) (Result, error) {
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
-		finish(life, p)
+		finish(life, p, cmp.Or(c.End, "SIGTERM"))
 		end()
 	}
 	res, err := p.Wait()
@@ -131,11 +133,11 @@ func Run(ctx context.Context, m *tool.Machine, c Command) (Result, error) {
 
 // finish ends a process and waits until it has: it is asked to end, and killed if it has
 // not done so in time. The end of its context alone would not be waited for.
-func finish(ctx context.Context, p *agent.Process) {
+func finish(ctx context.Context, p *agent.Process, first string) {
 	for _, step := range []struct {
 		signal string
 		wait   time.Duration
-	}{{"SIGTERM", grace}, {"SIGKILL", killed}} {
+	}{{first, grace}, {"SIGKILL", killed}} {
 		asking, done := context.WithTimeout(ctx, signalTime)
 		err := p.Signal(asking, step.signal)
 		done()
