@@ -49,10 +49,13 @@ type hole struct {
 }
 
 // bareWord makes one word of a value outside quotes. What can stand as it is does, unless
-// what follows would make something else of it: 2 before > is a descriptor.
+// the shell would take the word, because of what follows, for something else: 2 before > is
+// a descriptor, a before = a variable.
 func bareWord(next string) func(string) string {
+	next = strings.TrimLeftFunc(next, func(r rune) bool { return r == '}' || r < 0x80 && isWordByte(byte(r)) })
+	special := next != "" && strings.IndexByte("<>(=+[", next[0]) >= 0
 	return func(value string) string {
-		if plainWord(value) && !strings.HasPrefix(next, "<") && !strings.HasPrefix(next, ">") && !strings.HasPrefix(next, "(") {
+		if plainWord(value) && !special {
 			return value
 		}
 		return "'" + inSingle(value) + "'"

@@ -197,6 +197,8 @@ func TestFillLeavesTheRest(t *testing.T) {
 		{"a plain value needs no quotes", `kill -9 <PID>`, map[string]string{"<PID>": "4711"}, `kill -9 4711`},
 		{"a keyword needs them", `<CMD> true`, map[string]string{"<CMD>": "if"}, `'if' true`},
 		{"a number before a redirection needs them", `echo <N1>>out`, map[string]string{"<N1>": "2"}, `echo '2'>out`},
+		{"so does a part of one", `<A1>0>out`, map[string]string{"<A1>": "2"}, `'2'0>out`},
+		{"a variable's name needs them", `<A1>=x y`, map[string]string{"<A1>": "PATH"}, `'PATH'=x y`},
 		{"NUL is left out", `kill <PID>`, map[string]string{"<PID>": "1\x002"}, `kill 12`},
 		{"no values", `kill <PID>`, nil, `kill <PID>`},
 	} {
