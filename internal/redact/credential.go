@@ -67,15 +67,23 @@ func urlPassword(v view, _, end int, _ *rule) span {
 	if at <= 0 {
 		return c.settle(span{})
 	}
-	user, password, found := strings.Cut(text[:at], ":")
+	user, password, found := cutUser(text[:at])
 	switch {
-	case isMark(text[:at]):
 	case found && !harmless(password):
 		return c.settle(span{end + len(user) + 1, end + at})
-	case !found && !harmless(user) && len(user) >= 20 && mixed(user) && strings.ContainsAny(user, "0123456789"):
+	case !found && !strings.Contains(user, markStart) && len(user) >= 20 && mixed(user) && strings.ContainsAny(user, "0123456789"):
 		return c.settle(span{end, end + at})
 	}
 	return c.settle(span{})
+}
+
+// cutUser cuts user:password. The colon in what stands in a secret's place is none.
+func cutUser(text string) (user, password string, found bool) {
+	i := strings.IndexByte(strings.ReplaceAll(text, markStart, strings.Repeat("_", len(markStart))), ':')
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+1:], true
 }
 
 // netrc finds the password of an entry: machine NAME login USER password SECRET.
@@ -124,7 +132,7 @@ func userPassword(v view, start, end int, _ *rule) span {
 	}
 	c.quote()
 	from := c.i
-	user, password, found := strings.Cut(c.until(512, valueEnd), ":")
+	user, password, found := cutUser(c.until(512, valueEnd))
 	if !found || user == "" || harmless(password) || digits(user) && digits(password) {
 		return c.settle(span{})
 	}
