@@ -101,8 +101,15 @@ func (w *draft) conditions() string {
 		name  string
 		words []string
 	}{
-		{"tool", w.tools}, {"action", w.actions}, {"program", w.programs}, {"args", w.args}, {"paths", w.paths},
-		{"op", w.ops}, {"hosts", w.hosts}, {"user", w.users}, {"risk", w.risks},
+		{"tool", w.tools},
+		{"action", w.actions},
+		{"program", w.programs},
+		{"args", w.args},
+		{"paths", w.paths},
+		{"op", w.ops},
+		{"hosts", w.hosts},
+		{"user", w.users},
+		{"risk", w.risks},
 	} {
 		if len(c.words) > 0 {
 			out = append(out, c.name+" "+strings.Join(c.words, ", "))

@@ -134,7 +134,7 @@ type places struct {
 	now   func() time.Time
 
 	imagined bool // of a policy's tests: there are no links
-	sets      func() map[string]*placeSet
+	sets     func() map[string]*placeSet
 
 	era   atomic.Uint64 // counts moments
 	since atomic.Int64  // when this one began
@@ -155,9 +155,13 @@ func newPlaces(o *Options) *places {
 		p.homes = appendNew(p.homes, filepath.Clean(h), resolveLinks(h))
 	}
 	for _, file := range []string{o.System, o.User} {
-		if file != "" {
-			p.state = appendNew(p.state, filepath.Dir(file), resolveLinks(filepath.Dir(file)))
+		if file == "" {
+			continue
 		}
+		if dir := filepath.Dir(file); filepath.Base(dir) == "airlock" { // the folder of the settings
+			file = dir
+		}
+		p.state = appendNew(p.state, file, resolveLinks(file))
 	}
 	for _, dir := range o.State {
 		p.state = appendNew(p.state, filepath.Clean(dir), resolveLinks(dir))

@@ -36,15 +36,15 @@ type rule struct {
 	why, what         string
 	host, sandbox     bool // where it holds
 
-	tools, actions  []glob
-	programs        []program
-	args            []argument
-	paths           []*pathPattern
-	ops             opSet // with paths; 0: any
-	hosts, users    []glob
-	risks           riskSet // 0: any; of an allow rule: any but those that must be named
-	certain         bool    // holds only where it certainly does
-	match, noMatch  []example
+	tools, actions []glob
+	programs       []program
+	args           []argument
+	paths          []*pathPattern
+	ops            opSet // with paths; 0: any
+	hosts, users   []glob
+	risks          riskSet // 0: any; of an allow rule: any but those that must be named
+	certain        bool    // holds only where it certainly does
+	match, noMatch []example
 }
 
 // id is how a verdict names the rule.
@@ -157,7 +157,7 @@ func (d *document) rules(n ast.Node, p *policy) error {
 
 // A draft is a rule as it is written, before its parts are put together.
 type draft struct {
-	name, why                                    string
+	name, why                                           string
 	tools, actions, programs, args, paths, ops, hosts   []string
 	users, risks                                        []string
 	nameNode, pathsNode, argsNode, programNode, opsNode ast.Node

@@ -126,7 +126,11 @@ func showRequest(out io.Writer, r *gate.Request, width int) {
 		user = "the user that runs airlock"
 	}
 	for _, row := range [][2]string{
-		{"in", r.WorkDir}, {"as", user}, {"risk", string(r.Risk)}, {"rule", r.Rule}, {"why", r.Why},
+		{"in", r.WorkDir},
+		{"as", user},
+		{"risk", string(r.Risk)},
+		{"rule", r.Rule},
+		{"why", r.Why},
 		{"until", r.Expires.Local().Format("15:04:05")},
 	} {
 		fmt.Fprintf(out, "  %-6s %s\n", row[0], row[1])

@@ -1,0 +1,4 @@
+package cli
+
+// AskApproval is tested from outside, though it is not the package's to offer.
+var AskApproval = askApproval
