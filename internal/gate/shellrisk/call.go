@@ -74,7 +74,7 @@ func (w *walker) assign(a *syntax.Assign, sc *scope, fr frame) {
 
 func (w *walker) setVariable(name string, f field, partly bool, sc *scope) {
 	safe := !f.unsafe && (!f.Known || safeNumber(f.Value))
-	if !partly {
+	if !partly && !w.fixed[name] {
 		f.Glob = f.Glob || strings.ContainsAny(f.Value, "*?[")
 		f.many = f.many || !f.Known && !f.num
 		sc.set(name, variable{field: f, safe: safe})
@@ -91,7 +91,7 @@ func (w *walker) setVariable(name string, f field, partly bool, sc *scope) {
 
 // declare walks declare, export, local, readonly and typeset.
 func (w *walker) declare(d *syntax.DeclClause, sc *scope, fr frame) {
-	exported := d.Variant.Value == "export"
+	exported, readonly := d.Variant.Value == "export", d.Variant.Value == "readonly"
 	p := fr.part()
 	p.Program, p.Argv, p.Text = d.Variant.Value, []Word{{Value: d.Variant.Value, Known: true}}, printable(w.source(d))
 	for _, a := range d.Args {
@@ -99,15 +99,17 @@ func (w *walker) declare(d *syntax.DeclClause, sc *scope, fr frame) {
 			f := w.one(a.Value, sc, fr)
 			switch {
 			case f.Known && strings.HasPrefix(f.Value, "-"):
-				if strings.ContainsAny(f.Value, "nifF") && strings.Contains(f.Value, "n") {
-					sc.goWild()
-				}
+				p.attributes(f.Value)
+				readonly = readonly || strings.Contains(f.Value, "r")
 				exported = exported || strings.Contains(f.Value, "x")
 			default:
 				sc.goWild()
 				p.add(Unknown, "it sets a variable whose name cannot be told")
 			}
 			continue
+		}
+		if readonly {
+			w.readonly(a.Name.Value)
 		}
 		if a.Naked {
 			if exported && !w.passVariable(a.Name.Value, nil) && !w.quietVariable(a.Name.Value) {
@@ -122,6 +124,22 @@ func (w *walker) declare(d *syntax.DeclClause, sc *scope, fr frame) {
 		w.setVariable(a.Name.Value, f, a.Append || a.Index != nil || a.Array != nil, sc)
 	}
 	w.append(p)
+}
+
+// attributes notes what makes later assignments mean something else: n, another variable;
+// i, arithmetic; l, u and c, another case.
+func (p *Part) attributes(options string) {
+	if strings.ContainsAny(options, "niluc") {
+		p.add(Unknown, "it changes what setting a variable does")
+	}
+}
+
+// readonly notes a variable that cannot be set again: the shell may go on with the old value.
+func (w *walker) readonly(name string) {
+	if w.fixed == nil {
+		w.fixed = map[string]bool{}
+	}
+	w.fixed[name] = true
 }
 
 // A changes is what a piece of the line could set.

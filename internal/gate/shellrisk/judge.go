@@ -34,7 +34,9 @@ func (w *walker) command(args []field, sc *scope, fr frame) {
 	}
 	if !fr.noFuncs && sc.function(name) {
 		w.called(args, sc, fr)
-		return
+		if !specialBuiltins[name] { // those a shell may prefer to a function
+			return
+		}
 	}
 	base := name
 	if strings.Contains(name, "/") {
@@ -65,6 +67,11 @@ func (w *walker) command(args []field, sc *scope, fr frame) {
 	}
 	c.judge()
 	w.append(p)
+}
+
+var specialBuiltins = map[string]bool{
+	"eval": true, "exec": true, ".": true, "source": true, "trap": true, "set": true, "unset": true,
+	"export": true, "readonly": true, ":": true, "exit": true, "return": true, "command": true, "builtin": true,
 }
 
 var programDirs = map[string]bool{

@@ -49,7 +49,7 @@ func TestLongAndDeepLinesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			r := shellrisk.Analyze(line, place)
-			if took := time.Since(began); took > 3*time.Second {
+			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("Analyze took %v", took)
 			}
 			if r.Risk.Less(shellrisk.Unknown) {

@@ -22,6 +22,7 @@ type walker struct {
 	over        bool // a limit was passed
 	parts       []Part
 	parseError  string
+	fixed       map[string]bool    // variables that are read-only
 	effects     map[string]changes // what the line's functions change when they are called
 }
 
