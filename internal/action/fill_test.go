@@ -252,6 +252,9 @@ func FuzzFill(f *testing.F) {
 				continue // no command to begin with
 			}
 			filled := action.Fill(command, hostile)
+			if strings.Contains(filled, "'#") {
+				continue // which is no comment, but in a case clause the other parser takes it for one
+			}
 			got, err := shape(filled, lang)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("Fill(%q, %q) = %q: %v, %v; want %v", command, value, filled, got, err, want)
