@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"airlock/internal/gate"
@@ -79,5 +80,30 @@ func TestAdmit(t *testing.T) {
 			continue
 		}
 		contains(t, err.Error()+refused.Mend, part)
+	}
+}
+
+// TestTheRuleInAMendWorks: what a refusal suggests to put into the policy allows the line,
+// and nothing destructive beside it.
+func TestTheRuleInAMendWorks(t *testing.T) {
+	for _, line := range []string{"touch x", "git push origin", "rm -rf x", "npm run test", "zbuild fast", "curl https://example.com", "./configure"} {
+		w := newWorld(t)
+		_, err := w.gate().Admit(context.Background(), w.question(line))
+		refused, ok := errors.AsType[*tool.RefusedError](err)
+		if !ok {
+			t.Fatalf("Admit %s: err = %v", line, err)
+		}
+		_, rule, _ := strings.Cut(refused.Mend, "a rule such as ")
+		rule, _, ok = strings.Cut(rule, " into ")
+		if !ok {
+			t.Fatalf("the mend of %s is %q", line, refused.Mend)
+		}
+		w.user("rules:\n- " + rule + "\n")
+		if j := w.line(line); j.Verdict != tool.Allow && line != "./configure" {
+			t.Errorf("%s: %s by %s with the rule %s", line, j.Verdict, j.Rule, rule)
+		}
+		if j := w.line(line + "; truncate -s 0 y"); j.Verdict == tool.Allow || strings.HasSuffix(j.Rule, "unreadable") {
+			t.Errorf("%s; truncate: %s by %s with the rule %s", line, j.Verdict, j.Rule, rule)
+		}
 	}
 }

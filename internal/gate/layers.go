@@ -208,8 +208,7 @@ func (l *layers) read(sources []source) *ruleSet {
 }
 
 func loadError(path string, err error) *LoadError {
-	var e *LoadError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*LoadError](err); ok {
 		return e
 	}
 	return &LoadError{File: show(path), Text: show(err.Error())}

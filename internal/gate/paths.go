@@ -66,7 +66,7 @@ func parsePath(s string) (*pathPattern, error) {
 		switch {
 		case seg == "" || seg == ".":
 		case seg == "..":
-			return nil, errors.New("it must not go up with ..")
+			return nil, errors.New("it must not go up with a .. in it")
 		case seg != "**" && strings.Contains(seg, "**"):
 			return nil, errors.New("** stands alone between slashes")
 		default:

@@ -25,7 +25,6 @@ type policy struct {
 	layer, file string
 	defaults    [numRisks]*tool.Verdict // by risk; nil where the file does not say
 	rules       []*rule
-	notes       []string // what has no effect, and where it stands
 }
 
 // A rule is what a file says of some calls. A condition that is absent holds for all.

@@ -107,7 +107,7 @@ func parseProgram(s string) (program, error) {
 		return program{name: glob(s)}, nil
 	}
 	if !path.IsAbs(s) || path.Clean(s) != s {
-		return program{}, errors.New("write a name, or an absolute path without . and ..")
+		return program{}, errors.New("write a name, or an absolute path, with no . or .. in it")
 	}
 	return program{name: glob(path.Base(s)), path: s}, nil
 }

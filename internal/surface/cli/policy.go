@@ -127,7 +127,7 @@ func (p *Program) testLines(ctx context.Context, asJSON bool) error {
 	in := bufio.NewReaderSize(p.Stdin, maxPolicyLine+2)
 	for ctx.Err() == nil {
 		line, long, err := nextLine(in)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -180,7 +180,7 @@ func nextLine(in *bufio.Reader) (line string, long bool, err error) {
 	} else {
 		line = string(got)
 	}
-	if err == io.EOF && line != "" { // the last line may lack its end
+	if errors.Is(err, io.EOF) && line != "" { // the last line may lack its end
 		err = nil
 	}
 	line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
