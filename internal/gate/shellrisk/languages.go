@@ -26,6 +26,7 @@ func sed(c *call) {
 			for j := range files {
 				c.file(c.part, &files[j], useWrite, c.sc, &c.fr)
 			}
+			break // however often it is said
 		}
 	}
 	c.append(*c.part)

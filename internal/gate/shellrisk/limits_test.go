@@ -44,6 +44,8 @@ func TestLongAndDeepLinesAreBounded(t *testing.T) {
 		"a hundred thousand variables": rep("a=1 ", many) + "$x",
 		"names in a loop":              "i=1; while ls; do " + rep("i=$((i+1)); ", 8000) + "done; $x",
 		"here-documents":               rep("cat <<A\n$(ls)\nA\n", 7000) + "$x",
+		"options and files":            "sed " + rep("-i.bak 's/a/b/' f ", 1300) + "; $x",
+		"many files":                   "rm " + rep("a/b ", many),
 		"shells in shells":             shells(40),
 	} {
 		t.Run(name, func(t *testing.T) {

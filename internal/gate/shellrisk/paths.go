@@ -45,6 +45,7 @@ func (w *walker) absolute(f *field, sc *scope) (string, bool) {
 
 // file notes that the part does something to a file.
 func (w *walker) file(p *Part, f *field, u use, sc *scope, fr *frame) {
+	w.step()
 	switch u {
 	case useText, "":
 		return

@@ -52,11 +52,14 @@ func (p *Part) add(risk Risk, why string) {
 	p.effect(Effect{Risk: risk, Why: why})
 }
 
+// maxEffects is how many effects a part lists: past them only one that is more severe.
+const maxEffects = 64
+
 func (p *Part) effect(e Effect) {
-	if e.Risk == ReadOnly {
+	if e.Risk == ReadOnly || slices.Contains(p.Effects, e) {
 		return
 	}
-	if slices.Contains(p.Effects, e) {
+	if len(p.Effects) >= maxEffects && slices.ContainsFunc(p.Effects, func(old Effect) bool { return !old.Risk.Less(e.Risk) }) {
 		return
 	}
 	p.Effects = append(p.Effects, e)
