@@ -373,3 +373,27 @@ func TestJudgementsListWhatIsTouchedAndNeeded(t *testing.T) {
 		t.Errorf("%d parts, risk %s, want 3 and privileged", len(j.Parts), j.Risk)
 	}
 }
+
+// TestALinkDoesNotWidenAnAllowRule: whoever can write below the working folder could make
+// what a rule names a link to anything.
+func TestALinkDoesNotWidenAnAllowRule(t *testing.T) {
+	w := newWorld(t)
+	w.user("rules: [{name: r, verdict: allow, paths: ['./build/**'], risk: [writes inside, writes outside, destructive]}]\n")
+	w.write("documents/thesis", "x")
+	if err := os.MkdirAll(w.project+"/build/out", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "a folder", w.line("rm -rf build/out"), tool.Allow, "user/r")
+	if err := os.Symlink(w.home+"/documents", w.project+"/build/link"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "a link in it", w.line("rm -rf build/link/thesis"), tool.Ask, "default destructive")
+	if err := os.RemoveAll(w.project + "/build"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(w.home+"/documents", w.project+"/build"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "itself a link", w.line("rm -rf build/thesis"), tool.Ask, "default destructive")
+	want(t, "itself a link, written to", w.line("touch build/new"), tool.Ask, "")
+}

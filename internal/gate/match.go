@@ -255,7 +255,7 @@ func (m matcher) covers(r *rule, s *subject, e *effect) bool {
 
 func (m matcher) coversTouch(r *rule, s *subject, t *touch) bool {
 	return t.known && (r.ops == 0 || t.op&^r.ops == 0) &&
-		slices.ContainsFunc(r.paths, func(p *pathPattern) bool { return m.places.compare(p, t.path, s.workDir) == yes })
+		slices.ContainsFunc(r.paths, func(p *pathPattern) bool { return m.places.within(p, t.path, s.workDir) })
 }
 
 // fileTools do nothing but to the files they name: what is said of one without a path is

@@ -267,6 +267,24 @@ func (pl *places) compare(p *pathPattern, name, workDir string) tri {
 	return best
 }
 
+// within reports whether a resolved path is what an allow rule names. A link on the
+// pattern's own way leads elsewhere, and is not followed: whoever made it would choose
+// what is allowed.
+func (pl *places) within(p *pathPattern, name, workDir string) bool {
+	name = fold(name)
+	if p.root == '@' {
+		return pl.sets()[p.set].compare(name) == yes
+	}
+	for _, root := range pl.roots(p, workDir) {
+		if real := pl.resolve(root); real != "" {
+			if rel, ok := relative(fold(real), name); ok && below(p.segs, rel) == yes {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // An anchor is a pattern as it stands in the file system now: below a folder, whose links
 // are resolved, or not.
 type anchor struct {
