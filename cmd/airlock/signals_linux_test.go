@@ -192,7 +192,7 @@ func TestInterruptBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	for range 5 {
-		cmd := p.command(t, "run", "--json", "--", "sh", "-c", "sleep 100")
+		cmd := p.command(t, "run", "--json", "--", "sleep", "100")
 		var out buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Start(); err != nil {

@@ -164,6 +164,13 @@ func TestTTY(t *testing.T) {
 			t.Errorf("printed %q, %s", r.printed, r.Result)
 		}
 	})
+	t.Run("a command that closes it before it ends is not hung up", func(t *testing.T) {
+		id := tty("exec <&- >&- 2>&-; sleep 0.2; exit 3", nil)
+		w.wait(id)
+		if res := w.result(id); res.ExitCode != 3 || res.Signal != "" {
+			t.Errorf("exec = %+v, want exit code 3 and no signal", res)
+		}
+	})
 	t.Run("programs may ask, and know the terminal", func(t *testing.T) {
 		t.Setenv("TERM", "")
 		r := w.wait(tty("echo $GIT_TERMINAL_PROMPT-$TERM", nil))

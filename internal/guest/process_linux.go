@@ -65,6 +65,7 @@ type process struct {
 	stdin  *stdin          // nil: /dev/null
 	fed    <-chan struct{} // closed when the request's own stdin was given; nil: there was none
 	master *os.File        // the agent's end of its terminal; nil: none
+	held   int             // the command's end of it; -1: none. It is release's to close
 	pumps  []*pump
 	group  *cgroup // nil: no limit of processes
 }
@@ -80,7 +81,7 @@ func (a *Agent) start(p *program, out, errs sink) (*process, error) {
 		return nil, notStarted(failed, "%w", err)
 	}
 	defer io.closeTheirs()
-	proc := &process{a: a, master: io.master, stdin: io.stdin}
+	proc := &process{a: a, master: io.master, held: io.held, stdin: io.stdin}
 	if p.maxProcs > 0 {
 		if proc.group, err = a.cgroups.create(p.maxProcs); err != nil {
 			io.closeOurs()
@@ -239,6 +240,7 @@ func (p *process) release() {
 	if p.stdin != nil {
 		p.stdin.close()
 	}
+	letGo(p.held)
 	for _, pump := range p.pumps {
 		pump.settle()
 	}

@@ -13,10 +13,15 @@ type stdio struct {
 	outputs []*os.File
 	stdin   *stdin
 	master  *os.File
+
+	// held is the command's end of its terminal, kept open here until the command has
+	// ended: many close theirs before they exit, and a terminal without that end hangs up,
+	// which would end them by SIGHUP instead. -1: none.
+	held int
 }
 
 func openStdio(p *program) (s *stdio, err error) {
-	s = &stdio{}
+	s = &stdio{held: -1}
 	defer func() {
 		if err != nil {
 			s.closeTheirs()
@@ -38,6 +43,12 @@ func (s *stdio) openTerminal(p *program) error {
 	master, tty, err := openPTY(*p.tty, p.uid)
 	if err != nil {
 		return err
+	}
+	if s.held, err = unix.FcntlInt(uintptr(tty), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		s.held = -1
+		unix.Close(tty)
+		master.Close()
+		return fmt.Errorf("keep the terminal: %w", err)
 	}
 	fd := uintptr(tty)
 	s.theirs = []uintptr{fd, fd, fd}
@@ -119,6 +130,14 @@ func (s *stdio) closeOurs() {
 	}
 	for _, f := range s.outputs {
 		f.Close()
+	}
+	letGo(s.held)
+}
+
+// letGo closes what was held of a terminal, if anything was.
+func letGo(held int) {
+	if held >= 0 {
+		unix.Close(held)
 	}
 }
 

@@ -135,8 +135,12 @@ func (p *Program) planRequest(f *planFlags, plan *action.Plan) (decision, *execu
 		set  bool
 		name string
 	}{
-		{f.memory != "", "memory"}, {f.cpus != 0, "cpus"}, {f.procs != 0, "pids"},
-		{len(f.hide) > 0, "hide"}, {len(f.show) > 0, "show"}, {len(f.readOnly) > 0, "ro"},
+		{f.memory != "", "memory"},
+		{f.cpus != 0, "cpus"},
+		{f.procs != 0, "pids"},
+		{len(f.hide) > 0, "hide"},
+		{len(f.show) > 0, "show"},
+		{len(f.readOnly) > 0, "ro"},
 	} {
 		if f.direct && tooMuch.set {
 			return undecided, nil, usage("--%s is about a sandbox, and --direct has none: leave one of them out", tooMuch.name)
@@ -238,7 +242,8 @@ func (p *Program) executePlan(ctx context.Context, f *planFlags, req *executor.P
 	if err == nil {
 		rep.out.ID, rep.out.Set = out.ID, out.Set
 		rep.code = planCode(out)
-		if code := signals.code(); code != 0 && !out.Success {
+		// A step that was interrupted ended the plan: not one that was refused at a question.
+		if code := signals.code(); code != 0 && rep.code == exitGeneral && out.Steps[len(out.Steps)-1].ExitCode == code {
 			rep.code = code
 		}
 		return rep, nil
