@@ -26,8 +26,9 @@ help: ## list the targets
 # no dynamic linker, and with C's runtime linked in statically it hangs: both were tried.
 # So the program is built without cgo. The guest agent runs in foreign root file systems,
 # always on Linux; it is built without cgo for that reason, and without our paths.
-build: ## build bin/airlock and bin/airlock-agent
+build: ## build bin/airlock, bin/airlock-engine and bin/airlock-agent
 	CGO_ENABLED=0 $(GO) build $(RELEASE) -o bin/airlock ./cmd/airlock
+	CGO_ENABLED=0 GOOS=linux $(GO) build $(RELEASE) -o bin/airlock-engine ./cmd/airlock-engine
 	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath $(RELEASE) -o bin/airlock-agent ./cmd/airlock-agent
 
 test: ## run the tests

@@ -18,7 +18,7 @@ func (b *bed) startSandbox(ctx context.Context) (sandbox.Sandbox, string, error)
 	state := filepath.Join(b.dir, "state")
 	driver := gvisor.New(&gvisor.Options{
 		StateDir: state, Agent: b.agent, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
-		Engine: func(context.Context) (string, error) { return b.airlock, nil },
+		Engine: func(context.Context) (string, error) { return b.engine, nil },
 	})
 	sb, err := driver.Start(ctx, &sandbox.Spec{WorkDir: "/"})
 	return sb, state, err
@@ -41,7 +41,7 @@ func execFigures(ctx context.Context, b *bed) ([]figure, error) {
 		return err
 	}
 	peer := func() error {
-		return command(ctx, b.airlock, "runsc", nil, b.inSandbox(state, sb.ID(), "/bin/true")...)
+		return command(ctx, b.engine, "runsc", nil, b.inSandbox(state, sb.ID(), "/bin/true")...)
 	}
 	x, y, err := pairs(ctx, b.rounds*2, ours, peer)
 	if err != nil {

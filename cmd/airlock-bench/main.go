@@ -65,6 +65,7 @@ var benches = []bench{
 type bed struct {
 	dir     string
 	airlock string
+	engine  string
 	agent   string
 	rounds  int
 }
@@ -108,8 +109,8 @@ func newBed(ctx context.Context, rounds int) (*bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bed{dir: dir, airlock: filepath.Join(dir, "airlock"), agent: filepath.Join(dir, "airlock-agent"), rounds: rounds}
-	for path, pkg := range map[string]string{b.airlock: "./cmd/airlock", b.agent: "./cmd/airlock-agent"} {
+	b := &bed{dir: dir, airlock: filepath.Join(dir, "airlock"), engine: filepath.Join(dir, "airlock-engine"), agent: filepath.Join(dir, "airlock-agent"), rounds: rounds}
+	for path, pkg := range map[string]string{b.airlock: "./cmd/airlock", b.engine: "./cmd/airlock-engine", b.agent: "./cmd/airlock-agent"} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := cmd.CombinedOutput(); err != nil {

@@ -121,7 +121,7 @@ func (b *bed) planRunner() (*executor.PlanRunner, func(), error) {
 	}
 	driver := gvisor.New(&gvisor.Options{
 		StateDir: state, Agent: b.agent,
-		Engine: func(context.Context) (string, error) { return b.airlock, nil },
+		Engine: func(context.Context) (string, error) { return b.engine, nil },
 	})
 	runner := &executor.Runner{
 		Driver: driver, Store: func() (*changes.Store, error) { return store, nil },

@@ -14,7 +14,7 @@ func runFigures(ctx context.Context, b *bed) ([]figure, error) {
 		return command(ctx, b.airlock, "airlock", []string{"AIRLOCK_HOME=" + home}, "run", "--discard", "--", "true")
 	}
 	engine := b.engineArgs("do", "true")
-	peer := func() error { return command(ctx, b.airlock, "runsc", nil, engine...) }
+	peer := func() error { return command(ctx, b.engine, "runsc", nil, engine...) }
 	x, y, err := pairs(ctx, b.rounds, ours, peer)
 	if err != nil {
 		return nil, err

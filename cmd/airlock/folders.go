@@ -63,13 +63,13 @@ func homes() []string {
 	return out
 }
 
-// agentBeside is the small guest agent, where it lies beside this program.
-func agentBeside() string {
+// beside is a program of ours that lies beside this one; "" where there is none.
+func beside(name string) string {
 	exe, err := os.Executable()
 	if err != nil {
 		return ""
 	}
-	path := filepath.Join(filepath.Dir(exe), "airlock-agent")
+	path := filepath.Join(filepath.Dir(exe), name)
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return ""
 	}

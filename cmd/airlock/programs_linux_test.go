@@ -22,7 +22,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	for _, name := range []string{"airlock", "airlock-agent"} {
+	for _, name := range []string{"airlock", "airlock-engine", "airlock-agent"} {
 		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), "airlock/cmd/"+name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

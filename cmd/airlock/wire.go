@@ -22,6 +22,7 @@ import (
 	"airlock/internal/tool"
 	"airlock/internal/tool/builtin"
 	"airlock/internal/tool/builtin/pkgs"
+	"airlock/internal/tool/builtin/svcs"
 	"airlock/internal/tool/plugin"
 )
 
@@ -39,8 +40,8 @@ func wire() (*cli.Program, func(), error) {
 	record, closeRecord := openOnce(filepath.Join(dirs.state, "record.db"), dirs.setting("config.yaml"))
 	driver := gvisor.New(&gvisor.Options{
 		StateDir:  dirs.state,
-		Engine:    gvisor.StaticEngine(dirs.cache, os.Stderr),
-		Agent:     agentBeside(),
+		Engine:    engine(dirs.cache),
+		Agent:     beside("airlock-agent"),
 		EngineLog: os.Getenv("AIRLOCK_ENGINE_LOG"),
 		Logger:    log,
 	})
@@ -56,7 +57,7 @@ func wire() (*cli.Program, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	builtins := slices.Concat(builtin.Tools(), pkgs.Tools())
+	builtins := slices.Concat(builtin.Tools(), pkgs.Tools(), svcs.Tools())
 	tools, err := tool.NewRegistry(builtins...)
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +67,7 @@ func wire() (*cli.Program, func(), error) {
 		Caller:   &executor.Caller{Tools: tools, Guard: guard, Record: recorder(record)},
 		Journals: &executor.Journals{Dir: filepath.Join(dirs.state, "plans")},
 		Host: func(ctx context.Context) (*agent.Client, io.Closer, error) {
-			a, err := host.Start(ctx, &host.Options{Agent: agentBeside(), Logger: log})
+			a, err := host.Start(ctx, &host.Options{Agent: beside("airlock-agent"), Logger: log})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -76,10 +77,23 @@ func wire() (*cli.Program, func(), error) {
 	return &cli.Program{
 		Version: version, Driver: driver, Runner: runner, Store: store, Record: record, Gate: guard, Plans: plans,
 		Tools: func(folders []string) (*tool.Registry, []string, error) {
-			return withPlugins(builtins, dirs.setting("plugins"), folders, log)
+			c, err := config.Load(dirs.setting("config.yaml"))
+			if err != nil {
+				return nil, nil, err
+			}
+			return withPlugins(builtins, dirs.setting("plugins"), slices.Concat(folders, c.Plugins), log)
 		},
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 	}, closeRecord, nil
+}
+
+// engine finds the program that is the engine: the one made for it, where it lies beside
+// this one, else this one, in a static build.
+func engine(cache string) func(context.Context) (string, error) {
+	if path := beside("airlock-engine"); path != "" {
+		return func(context.Context) (string, error) { return path, nil }
+	}
+	return gvisor.StaticEngine(cache, os.Stderr)
 }
 
 // withPlugins adds to the built-in tools the plugins of the usual folder, if there is one,

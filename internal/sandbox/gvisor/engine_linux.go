@@ -108,7 +108,7 @@ func build(ctx context.Context, root, path string) error {
 	}
 	tmp := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
 	defer os.Remove(tmp)
-	cmd := exec.CommandContext(ctx, goTool, "build", "-buildvcs=false", "-o", tmp, "./cmd/airlock")
+	cmd := exec.CommandContext(ctx, goTool, "build", "-buildvcs=false", "-o", tmp, "./cmd/airlock-engine")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=")
 	if out, err := cmd.CombinedOutput(); err != nil {

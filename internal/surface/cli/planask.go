@@ -17,7 +17,7 @@ import (
 // interactive reports whether there is a person who sees what is said and can answer.
 func (p *Program) interactive() bool {
 	in, ok := p.Stdin.(*os.File)
-	return ok && isTerminal(p.Stdin) && isTerminal(p.Stderr) && foreground(in)
+	return ok && isTerminal(p.Stdin) && isTerminal(p.Stderr) && ours(in)
 }
 
 // errNoAnswer is the end of the input in place of an answer.
