@@ -45,7 +45,7 @@ func copyFigures(ctx context.Context, b *bed) ([]figure, error) {
 		return n.check(copySize)
 	}
 	exec := func(args ...string) *exec.Cmd {
-		cmd := execCommand(ctx, b.airlock, "runsc", b.inSandbox(state, sb.ID(), args...))
+		cmd := execCommand(ctx, b.engine, "runsc", b.inSandbox(state, sb.ID(), args...))
 		return cmd
 	}
 	rounds := max(b.rounds/5, 3)
