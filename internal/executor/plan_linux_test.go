@@ -192,43 +192,59 @@ func TestPlan(t *testing.T) {
 			return out.Refused() && out.Steps[1].ExitCode == 126 && errors.Is(err, os.ErrNotExist)
 		}},
 		{name: "what is asked and not approved is refused", plan: []string{"echo ask"}, want: "1:refused"},
-		{name: "what is asked and approved is run", plan: []string{"echo ask"}, want: "1:ok", success: true, prepare: func(w *planWorld, _ *executor.PlanRequest) { w.guard.answer = true },
+		{
+			name: "what is asked and approved is run", plan: []string{"echo ask"}, want: "1:ok", success: true, prepare: func(w *planWorld, _ *executor.PlanRequest) { w.guard.answer = true },
 			check: func(w *planWorld, out *executor.PlanOutcome) bool {
 				return slices.Contains(w.rows.kinds, "approval") && out.Steps[0].Verdict == tool.Ask && out.Steps[0].Rule == "ask"
-			}},
+			},
+		},
 		{name: "on the host there is no change set", direct: true, plan: []string{"echo one >f", "cat f"}, want: "1:ok 2:ok", success: true, check: func(w *planWorld, out *executor.PlanOutcome) bool {
 			return out.Set == nil && len(w.driver.boxes) == 0 && out.Steps[1].Stdout == "one\n"
 		}},
-		{name: "a step runs in its own folder", plan: []string{"mkdir d", "pwd"}, want: "1:ok 2:ok", success: true,
+		{
+			name: "a step runs in its own folder", plan: []string{"mkdir d", "pwd"}, want: "1:ok 2:ok", success: true,
 			prepare: func(_ *planWorld, req *executor.PlanRequest) { req.Plan.Steps[1].WorkingDirectory = "d" },
 			check: func(_ *planWorld, out *executor.PlanOutcome) bool {
 				return strings.HasSuffix(out.Steps[1].Stdout, "/d\n")
-			}},
-		{name: "a folder that is not there fails its step", plan: []string{"pwd"}, want: "1:failed",
-			prepare: func(_ *planWorld, req *executor.PlanRequest) { req.Plan.Steps[0].WorkingDirectory = "none" }},
-		{name: "a step that takes too long is ended", plan: []string{"sleep 100", "true"}, want: "1:timed out 2",
+			},
+		},
+		{
+			name: "a folder that is not there fails its step", plan: []string{"pwd"}, want: "1:failed",
+			prepare: func(_ *planWorld, req *executor.PlanRequest) { req.Plan.Steps[0].WorkingDirectory = "none" },
+		},
+		{
+			name: "a step that takes too long is ended", plan: []string{"sleep 100", "true"}, want: "1:timed out 2",
 			prepare: func(_ *planWorld, req *executor.PlanRequest) { req.Timeout = 50 * time.Millisecond },
-			check:   func(_ *planWorld, out *executor.PlanOutcome) bool { return out.Steps[0].ExitCode == 124 }},
-		{name: "a remedy may skip", plan: []string{"false", "true"}, want: "1:skipped 2:ok", success: true,
+			check:   func(_ *planWorld, out *executor.PlanOutcome) bool { return out.Steps[0].ExitCode == 124 },
+		},
+		{
+			name: "a remedy may skip", plan: []string{"false", "true"}, want: "1:skipped 2:ok", success: true,
 			prepare: func(_ *planWorld, req *executor.PlanRequest) {
 				req.Helper = &helper{executor.Remedy{Do: executor.Skip}}
-			}},
-		{name: "a remedy may edit, and what it makes passes the gate", plan: []string{"false"}, want: "1:ok", success: true,
+			},
+		},
+		{
+			name: "a remedy may edit, and what it makes passes the gate", plan: []string{"false"}, want: "1:ok", success: true,
 			prepare: func(_ *planWorld, req *executor.PlanRequest) {
 				req.Helper = &helper{executor.Remedy{Do: executor.Edit, Command: "echo forbidden"}, executor.Remedy{Do: executor.Edit, Command: "echo mended"}}
 			},
 			check: func(_ *planWorld, out *executor.PlanOutcome) bool {
 				return out.Steps[0].Stdout == "mended\n" && out.Steps[0].Attempts == 3
-			}},
-		{name: "a remedy may put other steps in place of the rest", plan: []string{"false", "false"}, want: "3:ok 4:ok", success: true,
+			},
+		},
+		{
+			name: "a remedy may put other steps in place of the rest", plan: []string{"false", "false"}, want: "3:ok 4:ok", success: true,
 			prepare: func(_ *planWorld, req *executor.PlanRequest) {
 				req.Helper = &helper{executor.Remedy{Do: executor.Replace, Steps: []action.Step{{ID: "3", ShellCommand: "true"}, {ID: "4", ShellCommand: "true"}}}}
-			}},
-		{name: "a remedy may retry, and the zero one stops", plan: []string{"false", "true"}, want: "1:failed 2",
+			},
+		},
+		{
+			name: "a remedy may retry, and the zero one stops", plan: []string{"false", "true"}, want: "1:failed 2",
 			prepare: func(_ *planWorld, req *executor.PlanRequest) {
 				req.Helper = &helper{executor.Remedy{Do: executor.Retry}, executor.Remedy{}}
 			},
-			check: func(_ *planWorld, out *executor.PlanOutcome) bool { return out.Steps[0].Attempts == 2 }},
+			check: func(_ *planWorld, out *executor.PlanOutcome) bool { return out.Steps[0].Attempts == 2 },
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newPlanWorld(t)

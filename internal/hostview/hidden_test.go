@@ -114,7 +114,7 @@ func TestGuardedAreSecretsThatDoNotExistYet(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		h + "/settings": true,
-		h + "/.gnupg": true, h + "/.netrc": true, h + "/.pgpass": true,
+		h + "/.gnupg":   true, h + "/.netrc": true, h + "/.pgpass": true,
 		h + "/.aws": false, h + "/.ssh": false, h + "/src": false,
 	} {
 		if slices.Contains(got, path) != want {
