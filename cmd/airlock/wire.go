@@ -58,22 +58,15 @@ func wire() (*cli.Program, func(), error) {
 		return nil, nil, err
 	}
 	builtins := slices.Concat(builtin.Tools(), pkgs.Tools(), svcs.Tools())
-	tools, err := tool.NewRegistry(builtins...)
-	if err != nil {
-		return nil, nil, err
-	}
-	plans := &executor.PlanRunner{
-		Runner:   runner,
-		Caller:   &executor.Caller{Tools: tools, Guard: guard, Record: recorder(record)},
-		Journals: &executor.Journals{Dir: filepath.Join(dirs.state, "plans")},
-		Host: func(ctx context.Context) (*agent.Client, io.Closer, error) {
-			a, err := host.Start(ctx, &host.Options{Agent: beside("airlock-agent"), Logger: log})
-			if err != nil {
-				return nil, nil, err
-			}
-			return a.Client(), a, nil
-		},
-	}
+	plans := sync.OnceValues(func() (*executor.PlanRunner, error) {
+		tools, err := tool.NewRegistry(builtins...)
+		return &executor.PlanRunner{
+			Runner:   runner,
+			Caller:   &executor.Caller{Tools: tools, Guard: guard, Record: recorder(record)},
+			Journals: &executor.Journals{Dir: filepath.Join(dirs.state, "plans")},
+			Host:     hostAgent(log),
+		}, err
+	})
 	return &cli.Program{
 		Version: version, Driver: driver, Runner: runner, Store: store, Record: record, Gate: guard, Plans: plans,
 		Tools: func(folders []string) (*tool.Registry, []string, error) {
@@ -85,6 +78,17 @@ func wire() (*cli.Program, func(), error) {
 		},
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 	}, closeRecord, nil
+}
+
+// hostAgent starts a guest agent on the host itself.
+func hostAgent(log *slog.Logger) func(context.Context) (*agent.Client, io.Closer, error) {
+	return func(ctx context.Context) (*agent.Client, io.Closer, error) {
+		a, err := host.Start(ctx, &host.Options{Agent: beside("airlock-agent"), Logger: log})
+		if err != nil {
+			return nil, nil, err
+		}
+		return a.Client(), a, nil
+	}
 }
 
 // engine finds the program that is the engine: the one made for it, where it lies beside

@@ -29,7 +29,7 @@ const (
 // layers reads policies, and reads them again when they change.
 type layers struct {
 	gate    *Gate
-	builtin *policy
+	builtin func() *policy
 
 	mu    sync.Mutex
 	files map[string]*loaded
@@ -75,12 +75,18 @@ func sameFile(a, b fs.FileInfo) bool {
 
 func newLayers(g *Gate) (*layers, error) {
 	l := &layers{gate: g, files: map[string]*loaded{}, sets: map[string]*current{}}
-	text := g.opts.Builtin
-	if text == nil {
-		text = builtinPolicy
+	if g.opts.Builtin == nil {
+		l.builtin = sync.OnceValue(func() *policy {
+			p, err := decodePolicy(layerBuiltin, "builtin.yaml", builtinPolicy)
+			if err != nil {
+				panic(err) // this package's tests hold it against its own tests: a build without it is none
+			}
+			return p
+		})
+		return l, nil
 	}
-	var err error
-	l.builtin, err = g.load(layerBuiltin, "builtin.yaml", text)
+	p, err := g.load(layerBuiltin, "builtin.yaml", g.opts.Builtin)
+	l.builtin = func() *policy { return p }
 	return l, err
 }
 
@@ -177,9 +183,9 @@ func (l *layers) projectSources(workDir string) []source {
 // read puts sources together. The first that cannot be read is what everything is
 // refused for.
 func (l *layers) read(sources []source) *ruleSet {
-	policies := []*policy{l.builtin}
+	policies := []*policy{l.builtin()}
 	var notes []string
-	broken := &ruleSet{policies: []*policy{l.builtin}}
+	broken := &ruleSet{policies: []*policy{l.builtin()}}
 	for i := range sources {
 		s := &sources[i]
 		if s.note != "" {
@@ -287,4 +293,14 @@ func (s *source) trusted(st fs.FileInfo) error {
 		return &LoadError{File: s.path, Text: fmt.Sprintf("others may write to its folder (mode %#o); chmod go-w %s", st.Mode().Perm(), dir)}
 	}
 	return nil
+}
+
+// OnlyBuiltin reports whether no policy but the one that is built in is in effect in a
+// working folder: what runs in a sandbox is allowed then, because no rule that is built in
+// is about sandboxes. It looks whether files exist, and reads none.
+func (g *Gate) OnlyBuiltin(workDir string) bool {
+	if g.opts.Builtin != nil {
+		return false
+	}
+	return !slices.ContainsFunc(g.layers.sources(workDir), func(s source) bool { return s.info != nil || s.err != nil })
 }

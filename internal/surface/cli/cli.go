@@ -37,7 +37,7 @@ type Program struct {
 	Store   func() (*changes.Store, error) // opened by the commands that need it
 	Record  func() (*audit.Log, error)     // the same; kept open until the program ends
 	Gate    *gate.Gate
-	Plans   *executor.PlanRunner
+	Plans   func() (*executor.PlanRunner, error) // the same
 
 	// Tools gives the registry with the plugins of these folders beside the usual ones, and
 	// a sentence for each plugin that could not be loaded.

@@ -38,6 +38,15 @@ func noSuchPlanCommand(_ *cobra.Command, args []string) error {
 	return usage("%s is not one of airlock plan's commands: check, show, run, resume; to run a plan from a file, write airlock plan run %s", name, name)
 }
 
+// plans gives what runs plans and calls.
+func (p *Program) plans() (*executor.PlanRunner, error) {
+	plans, err := p.Plans()
+	if err != nil {
+		return nil, fail(exitFailed, err)
+	}
+	return plans, nil
+}
+
 const planUsage = "say which plan: airlock plan %s FILE, or - for standard input"
 
 func (p *Program) planCheckCmd() *cobra.Command {
@@ -195,7 +204,11 @@ says, whether it is to be run again or taken as done.`,
 }
 
 func (p *Program) listInterrupted(asJSON bool) error {
-	journals, err := p.Plans.Journals.Interrupted()
+	plans, err := p.plans()
+	if err != nil {
+		return err
+	}
+	journals, err := plans.Journals.Interrupted()
 	if err != nil {
 		return fail(exitFailed, err)
 	}
@@ -257,11 +270,15 @@ func (p *Program) resumePlan(ctx context.Context, f *planFlags, args []string, i
 }
 
 func (p *Program) openInterrupted(args []string) (*executor.Journal, error) {
+	plans, err := p.plans()
+	if err != nil {
+		return nil, err
+	}
 	id := ""
 	if len(args) == 1 {
 		id = args[0]
 	} else {
-		all, err := p.Plans.Journals.Interrupted()
+		all, err := plans.Journals.Interrupted()
 		if err != nil {
 			return nil, fail(exitFailed, err)
 		}
@@ -270,7 +287,7 @@ func (p *Program) openInterrupted(args []string) (*executor.Journal, error) {
 		}
 		id = all[0].ID
 	}
-	j, err := p.Plans.Journals.Open(id)
+	j, err := plans.Journals.Open(id)
 	if err != nil {
 		return nil, fail(exitGeneral, fmt.Errorf("%w; airlock plan resume --list lists what there is", err))
 	}

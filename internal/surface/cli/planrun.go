@@ -235,7 +235,11 @@ func (p *Program) executePlan(ctx context.Context, f *planFlags, req *executor.P
 	if req.Direct && asking {
 		req.Attach = p.attach
 	}
-	out, err := p.Plans.Run(ctx, req)
+	plans, err := p.plans()
+	if err != nil {
+		return nil, err
+	}
+	out, err := plans.Run(ctx, req)
 	rep := &planReport{plan: req.Plan, outcome: out}
 	rep.asking, rep.quiet, rep.screen = asking, f.json, screen.last()
 	rep.out = &executor.Outcome{}

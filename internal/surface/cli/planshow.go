@@ -36,10 +36,14 @@ their work in a sandbox are named.`,
 			if err != nil {
 				return err
 			}
+			plans, err := p.plans()
+			if err != nil {
+				return err
+			}
 			m := &tool.Machine{WorkDir: place.WorkDir, Env: place.Env, Where: tool.OnHost}
-			host := p.Plans.Caller.Review(cmd.Context(), plan, m)
+			host := plans.Caller.Review(cmd.Context(), plan, m)
 			m.Where = tool.InSandbox
-			inside := p.Plans.Caller.Review(cmd.Context(), plan, m)
+			inside := plans.Caller.Review(cmd.Context(), plan, m)
 			if asJSON {
 				return p.showPlanJSON(plan, inside, host)
 			}
@@ -130,7 +134,11 @@ func joinNeeds(needs []tool.Need) string {
 // whether to go on where steps cannot do their work in a sandbox.
 func (p *Program) tellReview(ctx context.Context, req *executor.PlanRequest, asking bool, screen *planScreen) (bool, error) {
 	m := &tool.Machine{WorkDir: req.WorkDir, Env: req.Env, Where: tool.OnHost}
-	reviews := p.Plans.Caller.Review(ctx, req.Plan, m)
+	plans, err := p.plans()
+	if err != nil {
+		return false, err
+	}
+	reviews := plans.Caller.Review(ctx, req.Plan, m)
 	if !screen.quiet && req.Plan.Summary != "" {
 		fmt.Fprintln(p.Stderr, printableLines(req.Plan.Summary))
 	}

@@ -234,7 +234,11 @@ func (p *Program) callTool(ctx context.Context, f *callFlags, reg *tool.Registry
 	ctx, signals := withSignals(ctx)
 	defer signals.stop()
 	place.Signals = signals.forward
-	out, err := p.Plans.CallOnce(ctx, &executor.OneCall{
+	plans, err := p.plans()
+	if err != nil {
+		return err
+	}
+	out, err := plans.CallOnce(ctx, &executor.OneCall{
 		Tools: reg, Call: call, Place: *place, Direct: f.direct, Timeout: f.timeout, Who: "cli", Stderr: p.Stderr,
 	})
 	if err != nil {

@@ -2,9 +2,9 @@ package pkgs
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 
+	"airlock/internal/lazyregexp"
 	"airlock/internal/tool"
 )
 
@@ -48,7 +48,7 @@ type command struct {
 	dry []string
 	// refused is what a manager writes that simulates by answering no to its own question,
 	// and so ends with an error. Nil: dry ends with 0.
-	refused *regexp.Regexp
+	refused *lazyregexp.Regexp
 	okCodes []int // exit codes beside 0 that mean success
 	empty   []int // exit codes that mean: nothing was found
 }
@@ -56,8 +56,8 @@ type command struct {
 // A failure says what a manager's words, or its exit code, mean. Of several the first that
 // fits counts.
 type failure struct {
-	text *regexp.Regexp // in what it wrote
-	exit int            // or its exit code; 0: text alone
+	text *lazyregexp.Regexp // in what it wrote
+	exit int                // or its exit code; 0: text alone
 	code tool.ErrorCode
 	mend string // what can be done about it
 }
@@ -69,7 +69,7 @@ const (
 	network = "a package source could not be reached: check the network and the configured sources"
 )
 
-func re(s string) *regexp.Regexp { return regexp.MustCompile(s) }
+func re(s string) *lazyregexp.Regexp { return lazyregexp.New(s) }
 
 // managers are the package managers that are known; where a machine has several and
 // /etc/os-release decides nothing, the first one counts.

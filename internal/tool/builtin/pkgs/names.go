@@ -2,10 +2,10 @@ package pkgs
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"airlock/internal/changes"
+	"airlock/internal/lazyregexp"
 )
 
 const (
@@ -19,11 +19,11 @@ const (
 // is narrower than the manager: no name is an option, a file, an address, a group or a
 // pattern.
 type grammar struct {
-	like  string         // examples, for a sentence
-	name  *regexp.Regexp // up to the first character of pinAt
-	pin   *regexp.Regexp // from there on: which version, or which source
-	pinAt string         // "": there are no pins
-	inner string         // what a name may have in front of it ends with this
+	like  string             // examples, for a sentence
+	name  *lazyregexp.Regexp // up to the first character of pinAt
+	pin   *lazyregexp.Regexp // from there on: which version, or which source
+	pinAt string             // "": there are no pins
+	inner string             // what a name may have in front of it ends with this
 	// pattern are characters that may be in a name, but make the manager take a name that
 	// it does not know for something else.
 	pattern string
@@ -31,7 +31,7 @@ type grammar struct {
 
 // fileSuffix is what the manager's own files end with. A name that does is a file's for
 // some, in the folder they run in.
-var fileSuffix = regexp.MustCompile(`(?i)\.(deb|dsc|changes|rpm|apk|pkg\.tar(\.[a-z0-9]+)?|rb)$`)
+var fileSuffix = lazyregexp.New(`(?i)\.(deb|dsc|changes|rpm|apk|pkg\.tar(\.[a-z0-9]+)?|rb)$`)
 
 // split parts a name from its pin.
 func (g *grammar) split(s string) (name, pin string) {
@@ -74,7 +74,7 @@ func (g *grammar) check(names []string, pinned bool) error {
 }
 
 // A word of a search may hold what names hold; it never begins as an option does.
-var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+:@-]*$`)
+var word = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+:@-]*$`)
 
 // words parts a search into its words.
 func words(query string) ([]string, error) {

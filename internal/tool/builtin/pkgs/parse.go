@@ -1,8 +1,9 @@
 package pkgs
 
 import (
-	"regexp"
 	"strings"
+
+	"airlock/internal/lazyregexp"
 )
 
 // A Package is one that is installed.
@@ -63,7 +64,7 @@ func spacedInstalled(output string) []Package {
 }
 
 // apkName is NAME-VERSION, where a version begins with a digit and ends with its release.
-var apkName = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._+-]*?)-([0-9][A-Za-z0-9._]*(-r[0-9]+)?)$`)
+var apkName = lazyregexp.New(`^([A-Za-z0-9_][A-Za-z0-9._+-]*?)-([0-9][A-Za-z0-9._]*(-r[0-9]+)?)$`)
 
 func apkInstalled(output string) []Package {
 	var list []Package
@@ -97,7 +98,7 @@ func apkFound(output string) []found {
 }
 
 // rpmLine is dnf's and yum's "NAME.ARCH : ABOUT"; newer ones put less space before the colon.
-var rpmLine = regexp.MustCompile(`^ ?([A-Za-z0-9_][^\s:]*)\.[a-z0-9_]+\s*:\s+(.*)$`)
+var rpmLine = lazyregexp.New(`^ ?([A-Za-z0-9_][^\s:]*)\.[a-z0-9_]+\s*:\s+(.*)$`)
 
 func rpmFound(output string) []found {
 	var list []found

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"airlock/internal/lazyregexp"
 	"airlock/internal/tool"
 )
 
@@ -29,12 +29,12 @@ var launchd = manager{
 	look:        lookLaunchd,
 	list:        listLaunchd,
 	failures: []failure{
-		{regexp.MustCompile(`Operation not permitted|Permission denied|not privileged|must be root`), tool.PermissionDenied, asRoot},
-		{regexp.MustCompile(`Could not find (specified )?service|No such process`), tool.NotFound, "the tool services lists those that there are"},
+		{lazyregexp.New(`Operation not permitted|Permission denied|not privileged|must be root`), tool.PermissionDenied, asRoot},
+		{lazyregexp.New(`Could not find (specified )?service|No such process`), tool.NotFound, "the tool services lists those that there are"},
 	},
 }
 
-var launchdWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+var launchdWord = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 func launchdName(service string) (string, error) {
 	if len(service) > maxUnit || !launchdWord.MatchString(service) {
@@ -63,7 +63,7 @@ func lookLaunchd(ctx context.Context, l *local, unit string) (Service, error) {
 	return s, nil
 }
 
-var printState = regexp.MustCompile(`(?m)^\s*state = (.+)$`)
+var printState = lazyregexp.New(`(?m)^\s*state = (.+)$`)
 
 // readPrint reads the state in what launchctl print writes.
 func readPrint(output string) string {
@@ -82,7 +82,7 @@ func readPrint(output string) string {
 	return StateUnknown
 }
 
-var disabledLine = regexp.MustCompile(`^\s*"([^"]+)" => (true|disabled)$`)
+var disabledLine = lazyregexp.New(`^\s*"([^"]+)" => (true|disabled)$`)
 
 // readDisabled reads the labels that launchctl print-disabled calls disabled.
 func readDisabled(output string) map[string]bool {

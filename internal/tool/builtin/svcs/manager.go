@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"airlock/internal/changes"
+	"airlock/internal/lazyregexp"
 	"airlock/internal/tool"
 	"airlock/internal/tool/builtin/pkgs/program"
 )
@@ -55,7 +55,7 @@ type Service struct {
 
 // A failure says what a manager's words mean. Of several the first that fits counts.
 type failure struct {
-	text *regexp.Regexp
+	text *lazyregexp.Regexp
 	code tool.ErrorCode
 	mend string
 }

@@ -3,9 +3,9 @@ package svcs
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"airlock/internal/lazyregexp"
 	"airlock/internal/tool"
 )
 
@@ -30,16 +30,16 @@ var openrc = manager{
 	list:        listOpenRC,
 	byState:     true, // rc-update --all delete fails for each runlevel that the service is not in
 	failures: []failure{
-		{regexp.MustCompile(`superuser access required|Permission denied|must be root|Operation not permitted`), tool.PermissionDenied, asRoot},
-		{regexp.MustCompile("unknown function `?reload"), tool.InvalidArgs, "it cannot reload its settings: restart it"},
-		{regexp.MustCompile(`does not exist`), tool.NotFound, "the tool services lists those that there are"},
+		{lazyregexp.New(`superuser access required|Permission denied|must be root|Operation not permitted`), tool.PermissionDenied, asRoot},
+		{lazyregexp.New("unknown function `?reload"), tool.InvalidArgs, "it cannot reload its settings: restart it"},
+		{lazyregexp.New(`does not exist`), tool.NotFound, "the tool services lists those that there are"},
 	},
 }
 
-var openrcWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+var openrcWord = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 
 // openrcOff are scripts that turn the machine off.
-var openrcOff = regexp.MustCompile(`^(halt|reboot|poweroff|shutdown|single|killprocs|mount-ro|kexec)(\.sh)?$`)
+var openrcOff = lazyregexp.New(`^(halt|reboot|poweroff|shutdown|single|killprocs|mount-ro|kexec)(\.sh)?$`)
 
 func openrcName(service string) (string, error) {
 	switch {
@@ -123,7 +123,7 @@ func readRunlevels(output string) map[string]string {
 	return levels
 }
 
-var rcLine = regexp.MustCompile(`^\s*(\S+)\s+\[\s*([a-z]+).*\]$`)
+var rcLine = lazyregexp.New(`^\s*(\S+)\s+\[\s*([a-z]+).*\]$`)
 
 // readRCStatus reads "NAME [ STATE … ]".
 func readRCStatus(output string) []Service {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"airlock/internal/lazyregexp"
 	"airlock/internal/tool"
 )
 
@@ -36,21 +36,21 @@ var systemd = manager{
 	list:        listSystemd,
 	log:         []string{"journalctl", "--no-pager", "--quiet", "--lines=10", "--unit=%u"},
 	failures: []failure{
-		{regexp.MustCompile(`Access denied|Permission denied|[Aa]uthentication (is )?required|Operation not permitted`), tool.PermissionDenied, asRoot},
-		{regexp.MustCompile(`is masked`), tool.PermissionDenied, "somebody has masked it: systemctl unmask lets it start again"},
-		{regexp.MustCompile(`requested by dependency only|Operation refused`), tool.PermissionDenied, "systemd starts and stops it only along with others"},
-		{regexp.MustCompile(`Job type reload is not applicable`), tool.InvalidArgs, "it cannot reload its settings: restart it"},
-		{regexp.MustCompile(`Unit \S+ (not found|not loaded|could not be found)|does not exist`), tool.NotFound, "the tool services lists those that there are"},
-		{regexp.MustCompile(`Failed to connect to bus|not been booted with systemd`), tool.IOError, "systemd does not answer"},
-		{regexp.MustCompile(`Job for .* (failed|canceled)|Transaction .* is destructive`), tool.IOError, "its log says why"},
+		{lazyregexp.New(`Access denied|Permission denied|[Aa]uthentication (is )?required|Operation not permitted`), tool.PermissionDenied, asRoot},
+		{lazyregexp.New(`is masked`), tool.PermissionDenied, "somebody has masked it: systemctl unmask lets it start again"},
+		{lazyregexp.New(`requested by dependency only|Operation refused`), tool.PermissionDenied, "systemd starts and stops it only along with others"},
+		{lazyregexp.New(`Job type reload is not applicable`), tool.InvalidArgs, "it cannot reload its settings: restart it"},
+		{lazyregexp.New(`Unit \S+ (not found|not loaded|could not be found)|does not exist`), tool.NotFound, "the tool services lists those that there are"},
+		{lazyregexp.New(`Failed to connect to bus|not been booted with systemd`), tool.IOError, "systemd does not answer"},
+		{lazyregexp.New(`Job for .* (failed|canceled)|Transaction .* is destructive`), tool.IOError, "its log says why"},
 	},
 }
 
 const maxUnit = 255 // systemd's own limit, with the suffix
 
 var (
-	unitWord   = regexp.MustCompile(`^[A-Za-z0-9_:\\][A-Za-z0-9_:.\\@-]*$`)
-	unitSuffix = regexp.MustCompile(`\.(service|socket|timer|path|target|mount|automount|swap|slice|scope|device|snapshot)$`)
+	unitWord   = lazyregexp.New(`^[A-Za-z0-9_:\\][A-Za-z0-9_:.\\@-]*$`)
+	unitSuffix = lazyregexp.New(`\.(service|socket|timer|path|target|mount|automount|swap|slice|scope|device|snapshot)$`)
 )
 
 // ours are the kinds of unit that this tool manages.

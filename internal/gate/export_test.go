@@ -1,0 +1,4 @@
+package gate
+
+// BuiltinPolicy is the policy that is built in.
+var BuiltinPolicy = builtinPolicy
