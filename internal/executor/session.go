@@ -14,6 +14,7 @@ import (
 
 // A Place says what sandbox to make.
 type Place struct {
+	ID       string            // of the sandbox, of sandbox.NewID's form; "": a fresh one
 	WorkDir  string            // absolute; its changes are the work
 	Env      map[string]string // the whole environment
 	Limits   sandbox.Limits
@@ -46,7 +47,7 @@ func (r *Runner) Open(ctx context.Context, place *Place) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	sb, err := r.start(ctx, place, &sandbox.Spec{WorkDir: work, Hide: hidden, ReadOnly: place.ReadOnly, Limits: place.Limits})
+	sb, err := r.start(ctx, place, &sandbox.Spec{ID: place.ID, WorkDir: work, Hide: hidden, ReadOnly: place.ReadOnly, Limits: place.Limits})
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +68,7 @@ func (s *Session) Notes() []string { return s.sb.Notes() }
 func (s *Session) Machine() *tool.Machine {
 	return &tool.Machine{
 		Client: s.sb.Client(), Where: tool.InSandbox, User: s.sb.Identity(), WorkDir: s.work, Env: s.place.Env,
+		MaxProcs: s.place.Limits.Procs,
 	}
 }
 

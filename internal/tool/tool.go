@@ -92,4 +92,8 @@ type Machine struct {
 
 	// MaxTime bounds each call, whatever it asks for; 0: no bound.
 	MaxTime time.Duration
+
+	// MaxProcs is how many processes each command that a call runs may have at once, with
+	// its children; 0: no bound.
+	MaxProcs int64
 }

@@ -172,7 +172,7 @@ func (c *command) limit(ctx context.Context) int64 {
 // try runs the line with one shell.
 func (c *command) try(ctx context.Context, shell string) (agent.ExecResult, error) {
 	params := agent.ExecParams{Argv: []string{shell, "-c", "--", c.args.Command}, ExecOptions: c.options()}
-	params.TimeoutMS = c.limit(ctx)
+	params.TimeoutMS, params.MaxProcs = c.limit(ctx), c.m.MaxProcs
 	streams := &agent.Streams{Stdin: c.m.Stdin, Stdout: tee(&c.out, c.m.Stdout), Stderr: tee(&c.err, c.m.Stderr)}
 	// The guest is told of the end of ctx here, so that what it ends is gone on return.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -54,14 +54,18 @@ func (p *plugin) Invoke(ctx context.Context, m *tool.Machine, call tool.Call) to
 	if m.MaxTime > 0 {
 		limit = min(limit, m.MaxTime)
 	}
+	procs := int64(maxProcs)
+	if m.MaxProcs > 0 {
+		procs = min(procs, m.MaxProcs)
+	}
 	waiting, cancel := context.WithTimeout(ctx, limit+overtime)
 	defer cancel()
 	params := agent.ExecParams{Argv: []string{p.executable}, ExecOptions: agent.ExecOptions{
 		Cwd: m.WorkDir, Env: p.environ(m.Env), ClearEnv: true, Stdin: stdin, User: m.User,
-		TimeoutMS: max(limit.Milliseconds(), 1), MaxProcs: maxProcs,
+		TimeoutMS: max(limit.Milliseconds(), 1), MaxProcs: procs,
 	}}
 	r := p.run(waiting, m, params)
-	if r.err == nil && r.res.NotStarted != "" && strings.HasPrefix(r.res.Stderr, refusedProcs) {
+	if r.err == nil && r.res.NotStarted != "" && strings.HasPrefix(r.res.Stderr, refusedProcs) && m.MaxProcs == 0 {
 		params.MaxProcs = 0
 		r = p.run(waiting, m, params)
 	}

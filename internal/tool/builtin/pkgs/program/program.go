@@ -107,7 +107,7 @@ func Run(ctx context.Context, m *tool.Machine, c Command) (Result, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	p, err := m.Client.Start(life, agent.ExecParams{Argv: c.Argv, ExecOptions: agent.ExecOptions{
-		Cwd: "/", Env: env, ClearEnv: true, User: m.User,
+		Cwd: "/", Env: env, ClearEnv: true, User: m.User, MaxProcs: m.MaxProcs,
 	}}, &agent.Streams{Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return Result{}, fmt.Errorf("start %s: %w", c.Argv[0], err)
