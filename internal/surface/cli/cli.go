@@ -140,10 +140,11 @@ func noSuchCommand(_ *cobra.Command, args []string) error {
 	return usage("%s is not one of airlock's commands, which airlock --help lists; to run it in a sandbox, write airlock run -- %s", name, name)
 }
 
-// wrongFlag is an error in a flag: airlock run has its own code for it.
+// wrongFlag is an error in a flag: airlock run, whose command may end with 2, has its own
+// code for it.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	err = fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
-	if cmd.Name() == "run" {
+	if cmd.Name() == "run" && cmd.Parent() == cmd.Root() {
 		return fail(exitFailed, err)
 	}
 	return fail(exitUsage, err)

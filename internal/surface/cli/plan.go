@@ -121,6 +121,7 @@ type planFlags struct {
 	decisionFlags
 	placeFlags
 	json, direct bool
+	answered     bool // what --json answers was printed
 	timeout      time.Duration
 	events       string
 	values       []string
@@ -163,10 +164,7 @@ of which nothing runs, 125 when airlock failed and 126 when a step was refused.`
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := p.readPlan(args[0])
 			if err != nil {
-				if f.json {
-					return errors.Join(p.printJSON(invalidPlan(err)), fail(exitUsage, err))
-				}
-				return err
+				return p.planAnswered(f, nil, err)
 			}
 			return p.runPlan(cmd.Context(), f, plan, nil)
 		},
@@ -193,7 +191,7 @@ says, whether it is to be run again or taken as done.`,
 			if list {
 				return p.listInterrupted(f.json)
 			}
-			return p.resumePlan(cmd.Context(), f, args, interrupted, forget)
+			return p.planAnswered(f, nil, p.resumePlan(cmd.Context(), f, args, interrupted, forget))
 		},
 	}
 	f.add(cmd)

@@ -46,11 +46,24 @@ func newPlanObject(kind action.Kind, summary string) *planObject {
 	}
 }
 
-// invalidPlan is the answer about a plan that is none.
-func invalidPlan(err error) *planObject {
+// printPlan prints what --json answers, once.
+func (p *Program) printPlan(f *planFlags, o *planObject) error {
+	f.answered = true
+	return p.printJSON(o)
+}
+
+// planAnswered sees to it that with --json what went wrong is answered in JSON too, where
+// nothing was answered yet. plan may be nil.
+func (p *Program) planAnswered(f *planFlags, plan *action.Plan, err error) error {
+	if err == nil || !f.json || f.answered {
+		return err
+	}
 	o := newPlanObject("", "")
+	if plan != nil {
+		o.Kind, o.Summary = plan.Kind, plan.Summary
+	}
 	o.Error = err.Error()
-	return o
+	return errors.Join(p.printPlan(f, o), err)
 }
 
 func (r *planReport) planObject() *planObject {
@@ -77,6 +90,10 @@ func (r *planReport) planObject() *planObject {
 
 // runPlan runs a plan that was read, or goes on with one.
 func (p *Program) runPlan(ctx context.Context, f *planFlags, plan *action.Plan, resume *executor.Journal) error {
+	return p.planAnswered(f, plan, p.tryPlan(ctx, f, plan, resume))
+}
+
+func (p *Program) tryPlan(ctx context.Context, f *planFlags, plan *action.Plan, resume *executor.Journal) error {
 	wish, req, err := p.planRequest(f, plan)
 	if err != nil {
 		return err
@@ -157,7 +174,7 @@ func (p *Program) answerOnly(f *planFlags, plan *action.Plan) error {
 	if f.json {
 		o := newPlanObject(plan.Kind, plan.Summary)
 		o.Success = true
-		return p.printJSON(o)
+		return p.printPlan(f, o)
 	}
 	fmt.Fprintln(p.Stdout, printableLines(plan.Summary))
 	return nil
@@ -261,7 +278,7 @@ func (p *Program) executePlan(ctx context.Context, f *planFlags, req *executor.P
 	}
 	if f.json {
 		rep.failure = err
-		if err := p.printJSON(rep.planObject()); err != nil {
+		if err := p.printPlan(f, rep.planObject()); err != nil {
 			return nil, err
 		}
 	}
@@ -288,7 +305,7 @@ func (p *Program) settlePlan(ctx context.Context, f *planFlags, store *changes.S
 		sink.Publish(event.Changes{ID: set.ID, Work: set.Work, Outside: set.Outside, Noise: set.NoiseCount, State: string(rep.planObject().State)})
 	}
 	if f.json {
-		if err := p.printJSON(rep.planObject()); err != nil {
+		if err := p.printPlan(f, rep.planObject()); err != nil {
 			return err
 		}
 	}
