@@ -11,7 +11,7 @@ TOOL := $(GO) tool -modfile=tools/go.mod
 # Go stamps the commit as well, unless git does not answer (an archive, another owner's
 # folder): that would stop the build.
 VCS = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
-# Both programs have a main.version. -s -w leaves out the symbol tables; a panic still
+# All three programs have a main.version. -s -w leaves out the symbol tables; a panic still
 # names its lines.
 RELEASE = -buildvcs=$(VCS) -ldflags "-s -w -X main.version=$(VERSION)"
 
