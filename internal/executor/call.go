@@ -85,7 +85,7 @@ func (c *Caller) CallOn(ctx context.Context, q *tool.Question, open Open) (tool.
 		group = id
 	}
 	if err := c.Record.Record(ctx, "call", group, callRow{
-		id, q.Step, q.Who, q.Where.String(), q.WorkDir, q.Call.Tool, q.Call.Action, q.Call.Args,
+		id, q.Step, q.Who, q.Where.String(), q.WorkDir, q.Call.Tool, q.Call.Action, recordable(q.Call.Args),
 	}); err != nil {
 		return tool.Result{}, tool.Judgement{}, notRecorded(err)
 	}
@@ -108,6 +108,19 @@ func (c *Caller) CallOn(ctx context.Context, q *tool.Question, open Open) (tool.
 	}
 	defer done()
 	return finish(c.Tools.Invoke(ctx, m, q.Call), j, nil)
+}
+
+// recordable is arguments as a row can hold them: what is no JSON is kept as the text that
+// it is, so that what was asked for is in the record all the same.
+func recordable(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 || json.Valid(args) {
+		return args
+	}
+	text, err := json.Marshal(string(args))
+	if err != nil {
+		panic(err) // a string always is JSON
+	}
+	return text
 }
 
 // prepare finds what the call means, and a result where it means nothing.

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"airlock/internal/executor"
+	"airlock/internal/tool"
 )
 
 // interrupted runs a plan on the host that ends with its process, as far as this can be
@@ -155,6 +157,26 @@ func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(w.work, "made")); !errors.Is(err, os.ErrNotExist) {
 				t.Error("the step was run")
+			}
+		})
+	}
+}
+
+func TestArgumentsThatAreNoJSONAreRecordedAndAnswered(t *testing.T) {
+	for name, args := range map[string]string{
+		"an object that does not end": `{"path":`,
+		"no text at all":              "\xff\xfe",
+		"a word":                      "path",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newPlanWorld(t)
+			q := &tool.Question{Call: tool.Call{Tool: "fs.read_file", Args: json.RawMessage(args)}}
+			res, _, err := w.plans.Caller.Call(t.Context(), nil, q)
+			if err != nil || res.OK || res.Code() != tool.ParseError && res.Code() != tool.InvalidArgs {
+				t.Errorf("Call: %+v, err = %v", res, err)
+			}
+			if len(w.rows.kinds) != 2 {
+				t.Errorf("the record has %q, want the call and its result", w.rows.kinds)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -70,6 +71,9 @@ func (r *rows) Record(_ context.Context, kind, id string, data any) error {
 	}
 	if r.err != nil && kind == r.fails {
 		return r.err
+	}
+	if _, err := json.Marshal(data); err != nil {
+		return err
 	}
 	r.kinds = append(r.kinds, kind)
 	return nil
