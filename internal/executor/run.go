@@ -30,6 +30,7 @@ type Runner struct {
 
 // A Request says what to run.
 type Request struct {
+	ID       string // of the sandbox and its change set, of sandbox.NewID's form; "": a fresh one
 	Argv     []string
 	WorkDir  string            // absolute; its changes are the work
 	Env      map[string]string // the whole environment
@@ -48,9 +49,11 @@ type Request struct {
 	Signals <-chan string
 	Resizes <-chan agent.TTY
 
-	// Before is called with the sandbox's ID once that has started, before the command does,
-	// which its error prevents: that is then the run's. It may be nil.
-	Before func(ctx context.Context, id string) error
+	// Before is called once the sandbox has started, before the command does, which its
+	// error prevents: that is then the run's. Gathered is called with what the run came to,
+	// while the sandbox is being ended. Both may be nil.
+	Before   func(ctx context.Context) error
+	Gathered func(out *Outcome)
 
 	// Notes takes sentences about the sandbox before the command starts, and Finished is
 	// called as soon as the command has ended and its output is written, before what it
@@ -79,12 +82,15 @@ const guardTime = 5 * time.Second
 func (r *Runner) Run(ctx context.Context, req *Request) (*Outcome, error) {
 	s, err := r.Open(ctx, &Place{
 		WorkDir: req.WorkDir, Env: req.Env, Limits: req.Limits,
-		Hide: req.Hide, Show: req.Show, ReadOnly: req.ReadOnly, Signals: req.Signals,
+		Hide: req.Hide, Show: req.Show, ReadOnly: req.ReadOnly, Signals: req.Signals, ID: req.ID,
 	})
 	if err != nil {
 		return nil, err
 	}
 	out, err := r.use(ctx, s, req)
+	if err == nil && req.Gathered != nil {
+		req.Gathered(out)
+	}
 	if closeErr := s.Close(); err == nil {
 		err = closeErr
 	}
@@ -127,7 +133,7 @@ func (r *Runner) use(ctx context.Context, s *Session, req *Request) (*Outcome, e
 	}
 	out := &Outcome{ID: s.ID()}
 	if req.Before != nil {
-		if err := req.Before(ctx, out.ID); err != nil {
+		if err := req.Before(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"airlock/internal/audit"
 	"airlock/internal/changes"
 	"airlock/internal/executor"
+	"airlock/internal/sandbox"
 	"airlock/internal/tool"
 )
 
@@ -82,50 +83,72 @@ type decisionResult struct {
 
 // A trail is what is recorded of one run.
 type trail struct {
-	open   func() (*audit.Log, error)
-	opened chan struct{} // closed when the record is open, or cannot be opened
-	log    *audit.Log    // nil until the run's beginning is recorded
-	id     string
+	id    string
+	begun chan struct{} // closed when the run's beginning is recorded, or cannot be
+	log   *audit.Log    // nil where it is not
+	err   error         // why
+
+	ended chan error // the end was recorded beside that of the sandbox; nil: it was not
 }
 
-// trail has the beginning of a run recorded before its command starts. The record is opened
-// while the sandbox starts. The run is refused where it cannot be recorded.
-func (p *Program) trail(req *executor.Request) *trail {
-	t := &trail{open: p.Record, opened: make(chan struct{})}
+// trail has a run recorded: its beginning while the sandbox starts, and before the command
+// does, which is refused where it cannot be recorded; its end while the sandbox ends.
+func (p *Program) trail(ctx context.Context, req *executor.Request) *trail {
+	t := &trail{id: sandbox.NewID(), begun: make(chan struct{})}
+	req.ID = t.id
+	row := &runRow{
+		Argv: req.Argv, WorkDir: req.WorkDir, Env: slices.Sorted(maps.Keys(req.Env)),
+		TimeoutMS: req.Timeout.Milliseconds(),
+		Memory:    req.Limits.Memory, CPUs: req.Limits.CPUs, Procs: req.Limits.Procs,
+		Hide: req.Hide, Show: req.Show, ReadOnly: req.ReadOnly,
+	}
 	go func() {
-		defer close(t.opened)
-		_, _ = t.open() // begin gets the same error
+		defer close(t.begun)
+		log, err := p.Record()
+		if err == nil {
+			err = log.Record(ctx, rowRun, t.id, row)
+		}
+		if err != nil {
+			t.err = fmt.Errorf("nothing was run, because it cannot be recorded: %w", err)
+			return
+		}
+		t.log = log
 	}()
-	req.Before = func(ctx context.Context, id string) error {
-		return t.begin(ctx, id, &runRow{
-			Argv: req.Argv, WorkDir: req.WorkDir, Env: slices.Sorted(maps.Keys(req.Env)),
-			TimeoutMS: req.Timeout.Milliseconds(),
-			Memory:    req.Limits.Memory, CPUs: req.Limits.CPUs, Procs: req.Limits.Procs,
-			Hide: req.Hide, Show: req.Show, ReadOnly: req.ReadOnly,
-		})
+	req.Before = func(context.Context) error {
+		<-t.begun
+		return t.err
+	}
+	req.Gathered = func(out *executor.Outcome) {
+		t.ended = make(chan error, 1)
+		row := resultRow(&runReport{out: out, code: exitOf(out)})
+		go func() { t.ended <- t.write(ctx, row) }()
 	}
 	return t
 }
 
-// begin records the beginning of a run.
-func (t *trail) begin(ctx context.Context, id string, row *runRow) error {
-	log, err := t.open()
-	if err == nil {
-		err = log.Record(ctx, rowRun, id, row)
+// end records what a run came to, if it began and that is not recorded yet.
+func (t *trail) end(ctx context.Context, rep *runReport, err error) error {
+	<-t.begun
+	switch {
+	case t.log == nil:
+		return nil
+	case t.ended != nil && err == nil:
+		return <-t.ended
+	case t.ended != nil: // what went wrong with its end is recorded as well
+		<-t.ended
 	}
-	if err != nil {
-		return fmt.Errorf("nothing was run, because it cannot be recorded: %w", err)
-	}
-	t.log, t.id = log, id
-	return nil
+	return t.write(ctx, resultRow(rep))
 }
 
-// end records what a run came to, if it began.
-func (t *trail) end(ctx context.Context, rep *runReport) error {
-	<-t.opened
-	if t.log == nil {
-		return nil
-	}
+// write records a run's result. What was begun is finished in the record as well, whatever
+// ended it.
+func (t *trail) write(ctx context.Context, row *runResult) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultTime)
+	defer cancel()
+	return t.log.Record(ctx, rowResult, t.id, row)
+}
+
+func resultRow(rep *runReport) *runResult {
 	row := &runResult{
 		Of: rowRun, ExitCode: rep.code, TimedOut: rep.out.Result.TimedOut, DurationMS: rep.out.Duration.Milliseconds(),
 		State: changes.None, Error: rep.trouble(),
@@ -133,8 +156,7 @@ func (t *trail) end(ctx context.Context, rep *runReport) error {
 	if set := rep.out.Set; set != nil {
 		row.Changes, row.Outside, row.Noise, row.State = set.Work, set.Outside, set.NoiseCount, set.State
 	}
-	// What was begun is finished in the record as well, whatever ended it.
-	return t.log.Record(context.WithoutCancel(ctx), rowResult, t.id, row)
+	return row
 }
 
 // resultTime bounds how long the end of something is waited for to be recorded.

@@ -153,13 +153,13 @@ func (p *Program) execute(ctx context.Context, f *runFlags, req *executor.Reques
 	defer signals.stop()
 	req.Signals = signals.forward
 	req.Notes = func(note string) { p.say("%s", note) }
-	recorded := p.trail(req)
+	recorded := p.trail(ctx, req)
 	out, err := p.Runner.Run(ctx, req)
 	s.restore()
 	rep := &runReport{out: out, asking: s.interactive && !f.json, quiet: f.json, screen: s.screen, capture: s.captured}
 	if err == nil {
 		rep.code = exitOf(out)
-		rep.noteUnrecorded(recorded.end(ctx, rep))
+		rep.noteUnrecorded(recorded.end(ctx, rep, nil))
 		return rep, nil
 	}
 	rep.out, rep.code = &executor.Outcome{}, exitFailed
@@ -168,7 +168,7 @@ func (p *Program) execute(ctx context.Context, f *runFlags, req *executor.Reques
 		rep.code, rep.failure = code, fmt.Errorf("ended by %s", signals.name())
 		err = nil // who sent it knows
 	}
-	err = errors.Join(err, recorded.end(ctx, rep))
+	err = errors.Join(err, recorded.end(ctx, rep, rep.failure))
 	if f.json {
 		if err := p.printJSON(rep.object()); err != nil {
 			return nil, err
