@@ -90,6 +90,9 @@ func (c *Caller) CallOn(ctx context.Context, q *tool.Question, open Open) (tool.
 		return tool.Result{}, tool.Judgement{}, notRecorded(err)
 	}
 	finish := func(res tool.Result, j tool.Judgement, err error) (tool.Result, tool.Judgement, error) {
+		if _, ok := res.Meta[tool.MetaDurationMS]; !ok {
+			res.Meta[tool.MetaDurationMS] = int64(0) // it did not get as far as to be made
+		}
 		return res, j, errors.Join(err, c.recordResult(ctx, group, id, q.Step, &res))
 	}
 	if bad := c.prepare(q); bad != nil {

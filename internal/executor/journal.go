@@ -227,11 +227,25 @@ func (j *Journal) keep(res StepResult) {
 // done is the result of a step that need not be run again.
 func (j *Journal) done(id string) *StepResult {
 	for i := range j.Steps {
-		if s := &j.Steps[i]; s.ID == id && (s.Status == StepOK || s.Status == StepSkipped) {
+		if s := &j.Steps[i]; s.ID == id && s.finished() {
 			return s
 		}
 	}
 	return nil
+}
+
+func (s *StepResult) finished() bool { return s.Status == StepOK || s.Status == StepSkipped }
+
+// Finished is how many steps need not be run again when the plan goes on: none of a plan in
+// a sandbox.
+func (j *Journal) Finished() int {
+	n := 0
+	for i := range j.Steps {
+		if j.Direct && j.Steps[i].finished() {
+			n++
+		}
+	}
+	return n
 }
 
 // started notes a step's beginning. On the host it must outlast even the machine's crash:

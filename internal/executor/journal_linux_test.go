@@ -181,3 +181,16 @@ func TestArgumentsThatAreNoJSONAreRecordedAndAnswered(t *testing.T) {
 		})
 	}
 }
+
+func TestARefusedStepIsNotFinished(t *testing.T) {
+	w := newPlanWorld(t)
+	req := w.plan("true", "echo forbidden", "true")
+	req.Direct = true
+	if out, err := w.plans.Run(t.Context(), req); err != nil || !out.Refused() {
+		t.Fatalf("Run = %+v, %v, want it refused", out, err)
+	}
+	list, err := w.plans.Journals.Interrupted()
+	if err != nil || len(list) != 1 || list[0].Finished() != 1 {
+		t.Errorf("Interrupted = %+v, %v, want one plan with one finished step", list, err)
+	}
+}

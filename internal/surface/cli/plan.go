@@ -221,7 +221,7 @@ func (p *Program) listInterrupted(asJSON bool) error {
 		}
 		rows := []row{}
 		for _, j := range journals {
-			rows = append(rows, row{j.ID, j.Created, j.Plan.Summary, whereName(j.Direct), len(j.Plan.Steps), len(j.Steps)})
+			rows = append(rows, row{j.ID, j.Created, j.Plan.Summary, whereName(j.Direct), len(j.Plan.Steps), j.Finished()})
 		}
 		return p.printJSON(rows)
 	}
@@ -232,7 +232,7 @@ func (p *Program) listInterrupted(asJSON bool) error {
 	fmt.Fprintf(p.Stdout, "%-16s  %-16s  %-7s  %-5s  %s\n", "ID", "BEGUN", "WHERE", "STEPS", "SUMMARY")
 	for _, j := range journals {
 		fmt.Fprintf(p.Stdout, "%-16s  %-16s  %-7s  %-5s  %s\n", j.ID, j.Created.Local().Format("2006-01-02 15:04"), whereName(j.Direct),
-			fmt.Sprintf("%d/%d", len(j.Steps), len(j.Plan.Steps)), cut(printable(j.Plan.Summary), 60))
+			fmt.Sprintf("%d/%d", j.Finished(), len(j.Plan.Steps)), cut(printable(j.Plan.Summary), 60))
 	}
 	return nil
 }
