@@ -135,7 +135,9 @@ func (t *trail) end(ctx context.Context, rep *runReport, err error) error {
 	case t.ended != nil && err == nil:
 		return <-t.ended
 	case t.ended != nil: // what went wrong with its end is recorded as well
-		<-t.ended
+		if err := <-t.ended; err != nil {
+			return err
+		}
 	}
 	return t.write(ctx, resultRow(rep))
 }
