@@ -131,6 +131,14 @@ func (r recorder) Record(ctx context.Context, kind, id string, data any) error {
 	return log.Record(ctx, kind, id, data)
 }
 
+func (r recorder) Queue(kind, id string, data any) (func(context.Context) error, error) {
+	log, err := r()
+	if err != nil {
+		return nil, err
+	}
+	return log.Queue(kind, id, data)
+}
+
 // openOnce opens the record when it is first asked for, with the bounds of the settings.
 // What is returned beside that closes it, if it was opened.
 func openOnce(path, settings string) (open func() (*audit.Log, error), end func()) {

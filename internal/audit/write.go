@@ -96,26 +96,50 @@ const (
 // Several calls at once share a transaction. An error means that what was to be recorded
 // must not be done.
 func (l *Log) Record(ctx context.Context, kind, id string, data any) error {
+	wait, err := l.Queue(kind, id, data)
+	if err != nil {
+		return err
+	}
+	return wait(ctx)
+}
+
+// Queue puts a row behind those that wait to be written: the next one that is waited for
+// takes it along, in the same transaction. The row is on the disk when wait says so, which
+// may be called once, and is Record's second half. A row that nobody waits for, nor for a
+// later one, is lost with the process.
+func (l *Log) Queue(kind, id string, data any) (wait func(context.Context) error, err error) {
+	e, err := l.enqueue(kind, id, data)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return l.wait(ctx, e) }, nil
+}
+
+func (l *Log) enqueue(kind, id string, data any) (*entry, error) {
 	switch {
 	case kind == "" || len(kind) > maxKind || !utf8.ValidString(kind):
-		return fmt.Errorf("record: a kind has 1 to %d bytes of text, not %d", maxKind, len(kind))
+		return nil, fmt.Errorf("record: a kind has 1 to %d bytes of text, not %d", maxKind, len(kind))
 	case kind == kindPruned:
-		return fmt.Errorf("record: rows of kind %s are the record's own", kind)
+		return nil, fmt.Errorf("record: rows of kind %s are the record's own", kind)
 	case len(id) > maxID || !utf8.ValidString(id):
-		return fmt.Errorf("record: an ID has at most %d bytes of text, not %d", maxID, len(id))
+		return nil, fmt.Errorf("record: an ID has at most %d bytes of text, not %d", maxID, len(id))
 	}
 	text, err := encode(data)
 	if err != nil {
-		return fmt.Errorf("record %s %s: %w", kind, id, err)
+		return nil, fmt.Errorf("record %s %s: %w", kind, id, err)
 	}
 	e := &entry{stored: l.stamp(kind, id, text), done: make(chan error, 1)}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.closed {
-		l.mu.Unlock()
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	l.queue = append(l.queue, e)
-	l.mu.Unlock()
+	return e, nil
+}
+
+// wait returns when an entry is written; whoever finds nobody else at it writes it.
+func (l *Log) wait(ctx context.Context, e *entry) (err error) {
 	select {
 	case err = <-e.done:
 	case l.lead <- struct{}{}:

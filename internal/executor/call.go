@@ -16,6 +16,23 @@ import (
 type Recorder interface {
 	// Record adds a row. id groups what belongs together: a plan's, a run's, a change set's.
 	Record(ctx context.Context, kind, id string, data any) error
+
+	// Queue adds a row that is written along with the next one that is waited for. wait, of
+	// which one call is allowed, is the rest of Record.
+	Queue(kind, id string, data any) (wait func(context.Context) error, err error)
+}
+
+// pending is a row that was queued, and whose fate is not known yet.
+type pending struct{ wait func(context.Context) error }
+
+// check waits for the row, if there is one.
+func (p *pending) check(ctx context.Context) error {
+	if p == nil || p.wait == nil {
+		return nil
+	}
+	wait := p.wait
+	p.wait = nil
+	return wait(ctx)
 }
 
 // A Caller makes calls: each is checked, judged, recorded, made where it is to be made, and
@@ -79,26 +96,34 @@ type Open func(ctx context.Context) (m *tool.Machine, done func(), err error)
 
 // CallOn is Call on a machine that is made only once the gate has let the call pass.
 func (c *Caller) CallOn(ctx context.Context, q *tool.Question, open Open) (tool.Result, tool.Judgement, error) {
+	return c.callOn(ctx, q, open, nil)
+}
+
+// callOn is CallOn. The result of a call before may be pending, and where last is not nil
+// so may be this one's in the end: each transaction waits for the disk.
+func (c *Caller) callOn(ctx context.Context, q *tool.Question, open Open, last *pending) (tool.Result, tool.Judgement, error) {
 	id := sandbox.NewID()
 	group := q.Group
 	if group == "" {
 		group = id
 	}
-	if err := c.Record.Record(ctx, "call", group, callRow{
+	wait, err := c.Record.Queue("call", group, callRow{
 		id, q.Step, q.Who, q.Where.String(), q.WorkDir, q.Call.Tool, q.Call.Action, recordable(q.Call.Args),
-	}); err != nil {
+	})
+	if err != nil {
 		return tool.Result{}, tool.Judgement{}, notRecorded(err)
 	}
+	begun := &pending{wait}
 	finish := func(res tool.Result, j tool.Judgement, err error) (tool.Result, tool.Judgement, error) {
 		if _, ok := res.Meta[tool.MetaDurationMS]; !ok {
 			res.Meta[tool.MetaDurationMS] = int64(0) // it did not get as far as to be made
 		}
-		return res, j, errors.Join(err, c.recordResult(ctx, group, id, q.Step, &res))
+		return res, j, errors.Join(err, c.recordResult(ctx, group, id, q.Step, &res, begun, last))
 	}
 	if bad := c.prepare(q); bad != nil {
 		return finish(*bad, tool.Judgement{}, nil)
 	}
-	j, err := c.admit(ctx, group, id, q)
+	j, err := c.admit(ctx, group, id, q, begun, last)
 	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
 		return finish(tool.Fail(tool.PermissionDenied, refused.Error()), j, err)
 	}
@@ -148,12 +173,12 @@ func (c *Caller) Judge(ctx context.Context, q *tool.Question) (tool.Judgement, *
 }
 
 // admit asks the gate, and records what it and a person said.
-func (c *Caller) admit(ctx context.Context, group, id string, q *tool.Question) (tool.Judgement, error) {
+func (c *Caller) admit(ctx context.Context, group, id string, q *tool.Question, begun, last *pending) (tool.Judgement, error) {
 	asked := q.Asked
 	question := *q
 	var failed error
 	question.Asked = func(a tool.Approval) {
-		failed = errors.Join(failed, c.Record.Record(ctx, "approval", group, approvalRow{id, q.Step, a}))
+		failed = errors.Join(failed, c.Record.Record(ctx, "approval", group, approvalRow{id, q.Step, a}), begun.check(ctx))
 		if asked != nil {
 			asked(a)
 		}
@@ -163,7 +188,8 @@ func (c *Caller) admit(ctx context.Context, group, id string, q *tool.Question) 
 	if err != nil && !refused {
 		return j, err
 	}
-	failed = errors.Join(failed, c.Record.Record(ctx, "verdict", group, verdictRow{id, q.Step, j.Verdict, j.Risk, j.Rule, j.Why, refused}))
+	failed = errors.Join(failed, c.Record.Record(ctx, "verdict", group, verdictRow{id, q.Step, j.Verdict, j.Risk, j.Rule, j.Why, refused}),
+		begun.check(ctx), last.check(ctx))
 	if failed != nil {
 		return j, notRecorded(failed)
 	}
@@ -174,7 +200,7 @@ func (c *Caller) admit(ctx context.Context, group, id string, q *tool.Question) 
 const recordTime = 5 * time.Second
 
 // recordResult records a result, even of a call that was interrupted.
-func (c *Caller) recordResult(ctx context.Context, group, id, step string, res *tool.Result) error {
+func (c *Caller) recordResult(ctx context.Context, group, id, step string, res *tool.Result, begun, last *pending) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
 	row := resultRow{
@@ -184,7 +210,15 @@ func (c *Caller) recordResult(ctx context.Context, group, id, step string, res *
 	if ms, ok := res.Meta[tool.MetaDurationMS].(int64); ok {
 		row.DurationMS = ms
 	}
-	if err := c.Record.Record(ctx, "result", group, row); err != nil {
+	wait, err := c.Record.Queue("result", group, row)
+	if err != nil {
+		return notRecorded(err)
+	}
+	if last != nil && last.wait == nil && begun.wait == nil {
+		last.wait = wait
+		return nil
+	}
+	if err := errors.Join(wait(ctx), begun.check(ctx)); err != nil {
 		return notRecorded(err)
 	}
 	return nil

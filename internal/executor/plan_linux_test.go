@@ -79,6 +79,11 @@ func (r *rows) Record(_ context.Context, kind, id string, data any) error {
 	return nil
 }
 
+func (r *rows) Queue(kind, id string, data any) (func(context.Context) error, error) {
+	err := r.Record(context.Background(), kind, id, data)
+	return func(context.Context) error { return err }, nil
+}
+
 // sink keeps events.
 type sink struct {
 	mu     sync.Mutex

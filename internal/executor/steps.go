@@ -26,6 +26,7 @@ type planRun struct {
 	journal *Journal
 	steps   []action.Step // what is left of the plan, with what a remedy put in its place
 	start   time.Time
+	last    pending // the result of the step before
 }
 
 // begin records the plan, and says that it begins.
@@ -79,7 +80,7 @@ func (p *planRun) finish(ctx context.Context, out *PlanOutcome, failed error) er
 		row.Error = failed.Error()
 	}
 	p.req.Events.Publish(event.PlanComplete{Success: row.Success, StepsExecuted: row.Steps, TotalDurationMS: row.DurationMS})
-	err := p.Caller.Record.Record(ctx, "plan_end", p.id, row)
+	err := errors.Join(p.Caller.Record.Record(ctx, "plan_end", p.id, row), p.last.check(ctx))
 	if err != nil {
 		err = notRecorded(err)
 	}
@@ -160,6 +161,9 @@ func (p *planRun) step(ctx context.Context, i int) (*StepResult, error) {
 		if p.session != nil && p.ended(res) != nil {
 			return res, nil
 		}
+		if err := p.last.check(ctx); err != nil { // the person may take their time
+			return res, notRecorded(err)
+		}
 		remedy, err := p.req.Helper.Failed(ctx, step, res)
 		if err != nil {
 			return res, err
@@ -224,7 +228,11 @@ func (p *planRun) call(ctx context.Context, q *tool.Question) (tool.Result, tool
 		_ = stdout.Close() // it cannot fail: what is left is an event
 		_ = stderr.Close()
 	}()
-	return p.Caller.CallOn(ctx, q, func(context.Context) (*tool.Machine, func(), error) {
+	last := &p.last
+	if p.session == nil {
+		last = nil // what was done on the host is recorded before anything else is
+	}
+	return p.Caller.callOn(ctx, q, func(context.Context) (*tool.Machine, func(), error) {
 		m := *p.machine
 		m.Stdout, m.Stderr, m.Signals = tee(p.req.Stdout, stdout), tee(p.req.Stderr, stderr), p.req.Signals
 		if p.req.Attach == nil {
@@ -232,7 +240,7 @@ func (p *planRun) call(ctx context.Context, q *tool.Question) (tool.Result, tool
 		}
 		detach, err := p.req.Attach(&m)
 		return &m, detach, err
-	})
+	}, last)
 }
 
 // question is what the gate is asked about a step.
