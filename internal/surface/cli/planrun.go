@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"airlock/internal/action"
 	"airlock/internal/changes"
@@ -343,6 +344,9 @@ func (p *Program) tellPlanEnd(rep *planReport) {
 		p.say("%v; its changes are lost", out.Ended)
 	}
 	if out.Success {
+		if rep.asking {
+			p.say("%s went well, in %s", plural(len(out.Steps), "step"), out.Duration.Round(100*time.Millisecond))
+		}
 		return
 	}
 	last := out.Steps[len(out.Steps)-1]
