@@ -337,3 +337,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestThePagesExampleIsAPlan(t *testing.T) {
+	page, err := os.ReadFile("../../docs/plans.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```json\n")
+	block, _, ok := strings.Cut(rest, "```")
+	plan, err := action.Parse([]byte(block))
+	if !ok || err != nil || len(plan.Steps) != 2 || !plan.Steps[1].NeedsConfirmation {
+		t.Errorf("Parse of the example = %+v, %v", plan, err)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"airlock/internal/changes"
 	"airlock/internal/event"
 	"airlock/internal/executor"
-	"airlock/internal/tool"
 )
 
 // planReport is what a plan's run is told as.
@@ -373,9 +371,4 @@ func how(res *executor.StepResult) string {
 		return "went well"
 	}
 	return fmt.Sprintf("failed with exit code %d", res.ExitCode)
-}
-
-// hostNeeds are those that a sandbox cannot meet at all.
-func hostNeeds(needs []tool.Need) []tool.Need {
-	return slices.DeleteFunc(slices.Clone(needs), func(n tool.Need) bool { return n == tool.NeedNetwork })
 }

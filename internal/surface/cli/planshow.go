@@ -112,10 +112,8 @@ func (p *Program) showStep(w io.Writer, r *executor.Review, inside tool.Judgemen
 		fmt.Fprintf(w, "   touches  %s\n", printable(strings.Join(j.Touches, ", ")))
 	}
 	fmt.Fprintf(w, "   verdict  %s in a sandbox (%s), %s on the host (%s)\n", inside.Verdict, printable(inside.Rule), j.Verdict, printable(j.Rule))
-	if needs := hostNeeds(j.Needs); len(needs) > 0 {
+	if needs := j.Needs; len(needs) > 0 {
 		fmt.Fprintf(w, "   needs    the host's %s, which a sandbox does not have: --direct\n", joinNeeds(needs))
-	} else if slices.Contains(j.Needs, tool.NeedNetwork) {
-		fmt.Fprintln(w, "   needs    the network, which a sandbox does not have")
 	}
 	if len(r.Placeholders) > 0 {
 		fmt.Fprintf(w, "   asks for %s\n", printable(strings.Join(r.Placeholders, ", ")))
@@ -148,7 +146,7 @@ func (p *Program) tellReview(ctx context.Context, req *executor.PlanRequest, ask
 	var named int
 	for i := range reviews {
 		r := &reviews[i]
-		needs := hostNeeds(r.Judgement.Needs)
+		needs := r.Judgement.Needs
 		if len(needs) == 0 {
 			continue
 		}
@@ -169,7 +167,7 @@ func (p *Program) tellReview(ctx context.Context, req *executor.PlanRequest, ask
 		plan := *req.Plan
 		plan.Steps = nil
 		for i := range reviews {
-			if len(hostNeeds(reviews[i].Judgement.Needs)) == 0 {
+			if len(reviews[i].Judgement.Needs) == 0 {
 				plan.Steps = append(plan.Steps, reviews[i].Step)
 			}
 		}
