@@ -305,5 +305,8 @@ func (g *Gate) nobody(q *tool.Question) string {
 			rule = g.example(q, line, dir)
 		}
 	}
+	if !g.helps(q, rule) {
+		return text
+	}
 	return text + ", or, if it is always to be allowed, put a rule such as " + rule + " into " + show(g.opts.User)
 }

@@ -86,7 +86,7 @@ func TestAdmit(t *testing.T) {
 // TestTheRuleInAMendWorks: what a refusal suggests to put into the policy allows the line,
 // and nothing destructive beside it.
 func TestTheRuleInAMendWorks(t *testing.T) {
-	for _, line := range []string{"touch x", "git push origin", "rm -rf x", "npm run test", "zbuild fast", "curl https://example.com", "./configure"} {
+	for _, line := range []string{"touch x", "git push origin", "rm -rf x", "npm run test", "zbuild fast", "curl https://example.com"} {
 		w := newWorld(t)
 		_, err := w.gate().Admit(context.Background(), w.question(line))
 		refused, ok := errors.AsType[*tool.RefusedError](err)
@@ -99,11 +99,24 @@ func TestTheRuleInAMendWorks(t *testing.T) {
 			t.Fatalf("the mend of %s is %q", line, refused.Mend)
 		}
 		w.user("rules:\n- " + rule + "\n")
-		if j := w.line(line); j.Verdict != tool.Allow && line != "./configure" {
+		if j := w.line(line); j.Verdict != tool.Allow {
 			t.Errorf("%s: %s by %s with the rule %s", line, j.Verdict, j.Rule, rule)
 		}
 		if j := w.line(line + "; truncate -s 0 y"); j.Verdict == tool.Allow || strings.HasSuffix(j.Rule, "unreadable") {
 			t.Errorf("%s; truncate: %s by %s with the rule %s", line, j.Verdict, j.Rule, rule)
+		}
+	}
+}
+
+// TestNoRuleIsSuggestedThatWouldNotHelp: such a rule would be put into the policy, and stay
+// there.
+func TestNoRuleIsSuggestedThatWouldNotHelp(t *testing.T) {
+	for _, line := range []string{"./configure", "echo x >y", "cat ~/.ssh/id_ed25519", "echo x >.git/hooks/pre-commit", "PATH=. make"} {
+		w := newWorld(t)
+		_, err := w.gate().Admit(context.Background(), w.question(line))
+		refused, ok := errors.AsType[*tool.RefusedError](err)
+		if !ok || refused.Mend == "" || strings.Contains(refused.Mend, "my-rule") {
+			t.Errorf("Admit %s: err = %v", line, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"slices"
 	"strings"
 
 	"airlock/internal/tool"
@@ -31,6 +32,17 @@ func (g *Gate) example(q *tool.Question, line, dir string) string {
 		return rule + "}"
 	}
 	return rule
+}
+
+// helps reports whether a rule in the user's policy would let the call pass. Nothing helps
+// against a rule that asks or denies, nor against what a model says of its step.
+func (g *Gate) helps(q *tool.Question, rule string) bool {
+	set := g.layers.current(q.WorkDir, false)
+	p, err := g.load(layerUser, "", []byte("version: 1\nrules:\n- "+rule+"\n"))
+	if err != nil || set.broken != nil {
+		return false
+	}
+	return g.judge(q, newRuleSet(append(slices.Clone(set.policies), p))).Verdict == tool.Allow
 }
 
 // scalar is a word as YAML takes it.

@@ -283,6 +283,10 @@ func (w *walker) function(c *syntax.FuncDecl, sc *scope, fr frame) {
 	sc.define(name, true)
 }
 
+// ForkBomb is the program of a part that starts itself over and over: a name that no
+// program has, so that a rule can be about it.
+const ForkBomb = "fork bomb"
+
 // called judges a call of a function that the line defines: its body is a part already.
 func (w *walker) called(args []field, sc *scope, fr frame) {
 	name := args[0].Value
@@ -290,6 +294,7 @@ func (w *walker) called(args []field, sc *scope, fr frame) {
 	w.describe(&p, args)
 	p.Program = name
 	if fr.fn == name && fr.forks {
+		p.Program = ForkBomb
 		p.add(Destructive, "a function that starts itself again and again uses up the machine")
 	}
 	w.append(p)

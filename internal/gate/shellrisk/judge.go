@@ -146,6 +146,7 @@ func (c *call) judge() {
 	if s.only {
 		return
 	}
+	p.prints = c.output()
 	c.base()
 	c.operandUses()
 }

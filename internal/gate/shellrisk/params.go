@@ -41,7 +41,7 @@ func (r *wordReader) param(p *syntax.ParamExp) {
 			w.strange(r.fr, name+" changes what programs do")
 		}
 	}
-	if p.Length || strings.Contains("?#$!-", name) || numericNames[name] {
+	if p.Length || strings.Contains("?#$!-", name) || r.countsItself(name) {
 		r.unknown("0", false, true)
 		return
 	}
@@ -62,14 +62,28 @@ func (r *wordReader) param(p *syntax.ParamExp) {
 	if plain && v.prefix != "" && !r.single {
 		r.unknown(v.prefix, many && v.many, false)
 	} else {
+		kept := v.plain && plain && r.cur.Known && (len(r.buf) == 0 || r.buf[0] != '-') && !r.ifsChanged()
 		r.unknown(map[bool]string{true: v.prefix}[plain], many, v.num && plain)
+		r.plain(kept)
 	}
 	if _, set := r.sc.lookup(name); set && !v.safe {
 		r.cur.unsafe = true
 	}
 }
 
-var numericNames = map[string]bool{"RANDOM": true, "SECONDS": true, "UID": true, "EUID": true, "PPID": true, "LINENO": true, "OPTIND": true, "COLUMNS": true, "LINES": true, "BASHPID": true, "EPOCHSECONDS": true, "SHLVL": true}
+var numericNames = map[string]bool{"RANDOM": true, "SECONDS": true, "UID": true, "EUID": true, "PPID": true, "LINENO": true, "BASHPID": true, "EPOCHSECONDS": true}
+
+func (r *wordReader) ifsChanged() bool {
+	_, changed := r.sc.lookup("IFS")
+	return changed || r.sc.wild
+}
+
+// countsItself reports whether a variable is one of the shell's own numbers, and the line
+// did not make it another.
+func (r *wordReader) countsItself(name string) bool {
+	_, set := r.sc.lookup(name)
+	return numericNames[name] && !set && !r.sc.wild
+}
 
 // isAll reports whether an index is @ or *.
 func isAll(index syntax.ArithmExpr) bool {

@@ -112,25 +112,3 @@ func echoed(argv []Word) (string, bool) {
 	}
 	return text, true
 }
-
-// substitution walks $( ); true where what it prints are numbers.
-func (w *walker) substitution(c *syntax.CmdSubst, sc *scope, fr frame) bool {
-	first := len(w.parts)
-	fr = fr.inner()
-	fr.base = nil
-	w.stmts(c.Stmts, sc.child(), fr)
-	if len(w.parts) == first || len(c.Stmts) != 1 {
-		return false
-	}
-	end := c.Stmts[0]
-	if b, ok := end.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe {
-		list := w.pipeline(b)
-		end = list[len(list)-1]
-	}
-	if _, ok := end.Cmd.(*syntax.CallExpr); !ok {
-		return false
-	}
-	last := &w.parts[len(w.parts)-1]
-	p := w.tables[last.Program]
-	return p != nil && p.numeric && !sc.function(last.Program)
-}

@@ -34,7 +34,7 @@ func (c *call) take(prog *program, words []field) scan {
 		f := &words[i]
 		start := f.start()
 		switch {
-		case s.dashes || f.num:
+		case s.dashes || f.num || f.plain:
 			s.operand(c, f, i)
 		case f.Known && f.Value == "--":
 			s.dashes, s.dashAt = true, len(s.operands)
@@ -154,7 +154,7 @@ func (s *scan) valued(name string, words []field, i int) int {
 func (s *scan) found(name string, value field, has bool) {
 	o := s.prog.option(name)
 	s.opts = append(s.opts, found{name: name, value: value, has: has, opt: o})
-	if has && value.many {
+	if has && value.many && !value.plain {
 		s.vague = true
 	}
 	if o == nil {

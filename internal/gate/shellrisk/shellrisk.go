@@ -70,6 +70,9 @@ type Part struct {
 	Needs    []string  // what of the host it uses: services, packages, hardware, processes, network
 	User     string    // whose rights it takes (sudo -u); empty: the caller's
 	Wrappers []string  // the programs that run it, the outermost first
+
+	prints output // what kind of words it prints
+	filter bool   // it prints lines of what it reads
 }
 
 // A Word is one argument.

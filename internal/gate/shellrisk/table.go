@@ -27,7 +27,8 @@ type program struct {
 	longDash bool   // -name is one option, not a bundle
 	posix    bool   // options end at the first operand
 	loose    bool   // a word that is not known is no option
-	numeric  bool   // what it prints are numbers
+	prints   output // what it prints
+	filter   int    // it prints lines of what it reads where it has so many operands; -1: it does not
 	inherit  bool   // its sub-commands have its options too
 	remote   bool   // a wrapper's command runs elsewhere
 	eq       Risk   // of a use with an operand that holds a =
@@ -55,6 +56,9 @@ type option struct {
 	shift    bool // it stands in place of the first operand
 	effect   bool // it has a risk or a use
 	exec     string
+	prints   output // with it the program prints this
+	equal    string // only where its value is this
+	same     bool   // it leaves what kind of output there is as it is
 	risk     Risk
 	why      string
 	use      use
@@ -160,7 +164,14 @@ func (p *program) readOptions(head, rest string) error {
 }
 
 func (o *option) set(word string) error {
+	key, value, _ := strings.Cut(word, "=")
 	switch r := Risk(word); {
+	case word == "same":
+		o.same = true
+	case word == "numeric":
+		o.prints = printsNumbers
+	case key == "names":
+		o.prints, o.equal = printsNames, value
 	case word == "only":
 		o.only = true
 	case word == "shift":
@@ -195,7 +206,7 @@ func (p *program) readSub(head, rest string, top bool) (*program, error) {
 			names[i] = ":"
 		}
 	}
-	s := &program{name: names[0], risk: Unknown, why: why}
+	s := &program{name: names[0], risk: Unknown, why: why, filter: -1}
 	if !top {
 		s.parent, s.longDash, s.exact = p, p.longDash, p.exact
 	}
@@ -276,7 +287,11 @@ func (p *program) set(word string) error {
 	case "loose":
 		p.loose = true
 	case "numeric":
-		p.numeric = true
+		p.prints = printsNumbers
+	case "names":
+		p.prints = printsNames
+	case "filter":
+		p.filter = int(value[0] - '0')
 	case "inherit":
 		p.inherit = true
 	default:

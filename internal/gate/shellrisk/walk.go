@@ -236,6 +236,7 @@ func (w *walker) compound(cmd syntax.Command, sc *scope, fr frame) {
 	case *syntax.IfClause:
 		w.ifClause(c, sc, fr)
 	case *syntax.WhileClause:
+		w.endless(c, fr)
 		w.loop(c, sc)
 		w.branch(append(slices.Clip(c.Cond), c.Do...), sc, fr)
 	case *syntax.ForClause:
@@ -266,6 +267,26 @@ func (w *walker) compound(cmd syntax.Command, sc *scope, fr frame) {
 		w.strange(fr, "a construct that is not read")
 	}
 }
+
+// endless notes a loop without an end that starts one job after the other.
+func (w *walker) endless(c *syntax.WhileClause, fr frame) {
+	if len(c.Cond) != 1 {
+		return
+	}
+	call, ok := c.Cond[0].Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) != 1 || !constant[call.Args[0].Lit()] {
+		return
+	}
+	syntax.Walk(c, func(n syntax.Node) bool {
+		if s, ok := n.(*syntax.Stmt); ok && (s.Background || s.Disown) {
+			w.strange(fr, "a loop without an end starts jobs that may never stop")
+			return false
+		}
+		return true
+	})
+}
+
+var constant = map[string]bool{":": true, "true": true, "false": true}
 
 // branch walks what may or may not happen.
 func (w *walker) branch(stmts []*syntax.Stmt, sc *scope, fr frame) {
@@ -300,14 +321,15 @@ func (w *walker) forClause(c *syntax.ForClause, sc *scope, fr frame) {
 // wordIter sets a loop's variable to what its items have in common.
 func (w *walker) wordIter(l *syntax.WordIter, sc *scope, fr frame) {
 	items := w.fields(l.Items, sc, fr)
-	v := variable{field: field{Word: Word{Value: "$" + l.Name.Value}, num: true}, safe: true}
+	v := variable{field: field{Word: Word{Value: "$" + l.Name.Value}, num: true, plain: true}, safe: true}
 	if len(items) == 0 {
-		v.safe, v.num, v.many = false, false, true
+		v.safe, v.num, v.plain, v.many = false, false, false, true
 	}
 	for i := range items {
 		f := &items[i]
 		v.safe = v.safe && !f.unsafe && (f.num || f.Known && safeNumber(f.Value))
 		v.num = v.num && (f.num || f.Known && f.Value != "" && strings.Trim(f.Value, "0123456789") == "")
+		v.plain = v.plain && (f.num || f.plain && !f.Glob)
 		v.many = v.many || f.many || f.Glob || strings.ContainsAny(f.Value, " \t\n")
 		start := f.start()
 		if i == 0 {

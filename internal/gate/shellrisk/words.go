@@ -1,6 +1,7 @@
 package shellrisk
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ type field struct {
 	prefix string // how one that is not Known starts
 	many   bool   // it may be none or several words
 	num    bool   // it is a number: never an option, nor a path
+	plain  bool   // none of its words starts with a dash
 	unsafe bool   // in arithmetic it could run a command
 }
 
@@ -178,8 +180,11 @@ func (r *wordReader) part(part syntax.WordPart) {
 	case *syntax.ParamExp:
 		r.param(p)
 	case *syntax.CmdSubst:
-		num := r.w.substitution(p, r.sc, r.fr)
+		out := r.w.substitution(p, r.sc, r.fr)
+		num := out == printsNumbers
+		plain := out != printsText && (r.cur.Known && (len(r.buf) == 0 || r.buf[0] != '-') || r.cur.plain)
 		r.unknown("", !r.quoted && !num, num)
+		r.plain(plain)
 		r.cur.unsafe = r.cur.unsafe || !num
 	case *syntax.ArithmExp:
 		r.w.arithm(p.X, r.sc, r.fr)
@@ -205,8 +210,17 @@ func (r *wordReader) unknown(start string, many, num bool) {
 	} else if !num {
 		r.cur.num = false
 	}
+	r.cur.plain = false // but where the caller knows better
 	r.began = true
 	r.cur.many = r.cur.many || many && !r.single
+}
+
+// plain notes that what came is made of names, or none. A NUL marks where: were there no
+// names, a dash behind it would begin the word.
+func (r *wordReader) plain(is bool) {
+	if r.cur.plain = is; is {
+		r.buf = append(r.buf, 0)
+	}
 }
 
 // lit takes literal text outside of quotes.
@@ -268,6 +282,7 @@ func (r *wordReader) end() {
 		}
 	} else {
 		f.Value = r.source
+		f.plain = f.plain && !bytes.Contains(r.buf, []byte("\x00-"))
 	}
 	r.fields = append(r.fields, f)
 	r.cur, r.buf, r.began = field{Word: Word{Known: true}}, r.buf[:0], false
