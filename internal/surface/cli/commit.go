@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -133,10 +134,14 @@ list of changes stays, for airlock changes --all.`,
 				return err
 			}
 			for _, arg := range args {
+				discard := store.Discard
 				id, err := store.Resolve(arg)
+				if err != nil && slices.Contains(damaged(store), arg) {
+					id, err, discard = arg, nil, store.Remove
+				}
 				if err == nil {
 					err = p.recorded(cmd.Context(), rowDiscard, id, &decisionRow{}, func() (*decisionResult, error) {
-						return &decisionResult{State: changes.Discarded}, store.Discard(id)
+						return &decisionResult{State: changes.Discarded}, discard(id)
 					})
 				}
 				if err != nil {
@@ -147,4 +152,14 @@ list of changes stays, for airlock changes --all.`,
 			return nil
 		},
 	}
+}
+
+// damaged are the sets that cannot be read any more: they are thrown away as a whole, by
+// their whole ID.
+func damaged(store *changes.Store) []string {
+	ids, err := store.Damaged()
+	if err != nil {
+		return nil // what is wrong with the one that was named is said anyway
+	}
+	return ids
 }
