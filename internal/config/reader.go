@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"airlock/internal/near"
 )
 
 // An Error is what is wrong with the file, and where.
@@ -178,39 +180,9 @@ func (r *reader) scalar(n ast.Node, name string) (string, error) {
 
 // suggest names the member that was probably meant.
 func suggest(key string, m members) string {
-	best, least := "", 3
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if d := distance(strings.ToLower(key), name); d < least {
-			best, least = name, d
-		}
+	names := slices.Sorted(maps.Keys(m))
+	if meant := near.Name(key, names); meant != "" {
+		return fmt.Sprintf("; did you mean %q?", meant)
 	}
-	if best == "" {
-		return "; there is " + strings.Join(slices.Sorted(maps.Keys(m)), ", ")
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// distance is how many letters must be put in, taken out or replaced to make one word of
-// another.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return "; there is " + strings.Join(names, ", ")
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"airlock/internal/near"
 )
 
 // What a policy file may hold. A project's file comes from whoever wrote the project.
@@ -257,38 +261,8 @@ func (d *document) words(into *[]string, what string, check func(string) (string
 
 // meant suggests the name that one which is not known may be a slip of.
 func meant[V any](word string, known map[string]V) string {
-	best, least := "", 3
-	for name := range known {
-		if n := distance(strings.ToLower(word), name); n < least || n == least && best != "" && name < best {
-			best, least = name, n
-		}
+	if name := near.Name(word, slices.Collect(maps.Keys(known))); name != "" {
+		return fmt.Sprintf("; did you mean %q?", name)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// distance is how many letters make a of b (Levenshtein); long words are far away.
-func distance(a, b string) int {
-	if len(a) > 32 || len(b) > 32 {
-		return 32
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"airlock/internal/changes"
+	"airlock/internal/near"
 )
 
 // maxProblems is how many problems of one call are told.
@@ -69,7 +70,7 @@ func (s *schema) collect(e *jsonschema.ValidationError, args any, found *problem
 		for _, name := range k.Properties {
 			found.add(func() string {
 				text := jsonPath(append(slices.Clone(e.InstanceLocation), name)) + ": there is no such argument"
-				if near := nearest(name, s.propertiesAt(e.SchemaURL)); near != "" {
+				if near := near.Name(name, s.propertiesAt(e.SchemaURL)); near != "" {
 					text += ", did you mean " + near + "?"
 				}
 				return text
