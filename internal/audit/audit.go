@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"strconv"
@@ -38,6 +39,7 @@ const (
 // same record open.
 type Log struct {
 	path string
+	file fs.FileInfo // what lies there
 	db   *sql.DB
 	opts Options
 	who  author
@@ -88,6 +90,9 @@ func Open(path string, opts *Options) (*Log, error) {
 	redact.Prepare() // whoever opens the record has time; whoever records may not
 	if l.write, err = newWriter(ctx, l.db); err != nil {
 		return nil, explain(path, errors.Join(err, l.db.Close()))
+	}
+	if l.file, err = os.Lstat(path); err != nil {
+		return nil, explain(path, errors.Join(err, l.Close()))
 	}
 	return l, nil
 }

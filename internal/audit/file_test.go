@@ -258,3 +258,33 @@ func TestQuery(t *testing.T) {
 		})
 	}
 }
+
+// TestTakenAway: nothing is done whose row would be in a file that nobody finds again.
+func TestTakenAway(t *testing.T) {
+	for name, take := range map[string]func(path string) error{
+		"deleted":    os.Remove,
+		"moved away": func(path string) error { return os.Rename(path, path+".damaged") },
+		"replaced": func(path string) error {
+			data, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(path+".copy", data, 0o600), os.Rename(path+".copy", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "record.db")
+			l, err := audit.Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if err := l.Record(t.Context(), "run", "a", "before"); err != nil {
+				t.Fatal(err)
+			}
+			if err := take(path); err != nil {
+				t.Skipf("this system does not let an open file be %s: %v", name, err)
+			}
+			if err := l.Record(t.Context(), "run", "a", "after"); err == nil || !strings.Contains(err.Error(), "taken away or replaced") {
+				t.Errorf("Record: err = %v, want one that says so", err)
+			}
+		})
+	}
+}

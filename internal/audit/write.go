@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"unicode/utf8"
 )
@@ -192,13 +194,29 @@ func (l *Log) commit(ctx context.Context) {
 	if n == 0 {
 		return
 	}
-	err := explain(l.path, inTransaction(ctx, l.write.conn, func() error { return l.write.add(ctx, taken) }))
+	err := l.inPlace()
+	if err == nil {
+		err = explain(l.path, inTransaction(ctx, l.write.conn, func() error { return l.write.add(ctx, taken) }))
+	}
 	for _, e := range taken {
 		e.done <- err
 	}
 	if err == nil && taken[0].seq/pruneEvery != (taken[n-1].seq+1)/pruneEvery {
 		l.prune(ctx)
 	}
+}
+
+// inPlace finds that the record was moved away, deleted or replaced since it was opened:
+// rows would go into a file that nobody finds again.
+func (l *Log) inPlace() error {
+	st, err := os.Lstat(l.path)
+	if err == nil && !os.SameFile(st, l.file) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return &FileError{l.path, err, "it was taken away or replaced while airlock used it: run the command again"}
+	}
+	return nil
 }
 
 // fail ends all that wait.
