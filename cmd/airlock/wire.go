@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"airlock/agent"
 	"airlock/internal/audit"
@@ -52,7 +53,7 @@ func wire() (*cli.Program, func(), error) {
 	guard, err := gate.New(&gate.Options{
 		System: filepath.Join(system, "policy.yaml"), User: dirs.setting("policy.yaml"),
 		Homes: homes(), State: append(dirs.settings(), dirs.state), HostIdentity: identity(),
-		Approver: cli.NewApprover(os.Stdin, os.Stderr), Logger: log,
+		Approver: cli.NewApprover(os.Stdin, os.Stderr), Setting: expires(dirs.setting("config.yaml")), Logger: log,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -78,6 +79,18 @@ func wire() (*cli.Program, func(), error) {
 		},
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 	}, closeRecord, nil
+}
+
+// expires is how long a question waits, by the settings. Settings that cannot be read have
+// stopped the record before anything is asked.
+func expires(settings string) func() time.Duration {
+	return func() time.Duration {
+		c, err := config.Load(settings)
+		if err != nil {
+			return 0
+		}
+		return c.Approval.Expires
+	}
 }
 
 // hostAgent starts a guest agent on the host itself.

@@ -224,7 +224,7 @@ func (g *Gate) request(q *tool.Question, j *tool.Judgement) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := g.opts.Now()
+	now, lasts := g.opts.Now(), g.expiry()
 	user, host, _ := strings.Cut(g.opts.HostIdentity, "@")
 	host, _, _ = strings.Cut(host, ":")
 	id := make([]byte, 12)
@@ -234,7 +234,7 @@ func (g *Gate) request(q *tool.Question, j *tool.Judgement) (*Request, error) {
 		Tool: show(q.Call.Tool), Action: show(q.Call.Action), Text: text, Escaped: escaped,
 		Risk: j.Risk, Rule: j.Rule, Why: j.Why, Where: q.Where, WorkDir: show(q.WorkDir), User: show(user), Host: show(host),
 		Parts: j.Parts, Touches: j.Touches, Group: show(q.Group), Step: show(q.Step), Who: show(q.Who),
-		Asked: now, Expires: now.Add(g.opts.Expiry), Lasts: g.opts.Expiry,
+		Asked: now, Expires: now.Add(lasts), Lasts: lasts,
 	}, nil
 }
 

@@ -141,6 +141,11 @@ func TestAnApprovalExpires(t *testing.T) {
 		if j, err := asking(t, gate.Options{Approver: late, Expiry: time.Minute}).Admit(t.Context(), writeQuestion("x")); err == nil {
 			t.Errorf("Admit: an answer after the expiry was taken: %+v", j.Approval)
 		}
+		began = time.Now()
+		set := func() time.Duration { return 90 * time.Second }
+		if _, err := asking(t, gate.Options{Approver: waits, Setting: set}).Admit(t.Context(), writeQuestion("x")); err == nil || time.Since(began) != set() {
+			t.Errorf("Admit: err = %v after %v, want an expiry after what is set, %v", err, time.Since(began), set())
+		}
 	})
 }
 

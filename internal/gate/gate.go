@@ -39,10 +39,11 @@ type Options struct {
 	// HostIdentity is user@host:machine-id: an approval holds for that alone.
 	HostIdentity string
 
-	Approver Approver         // nil: nobody is asked, and Ask refuses
-	Expiry   time.Duration    // how long an approval may take; 0: DefaultExpiry
-	Now      func() time.Time // nil: time.Now
-	Logger   *slog.Logger     // nil discards
+	Approver Approver             // nil: nobody is asked, and Ask refuses
+	Expiry   time.Duration        // how long an approval may take; 0: DefaultExpiry
+	Setting  func() time.Duration // what a person has set for that, asked for with each question; nil, or 0: Expiry
+	Now      func() time.Time     // nil: time.Now
+	Logger   *slog.Logger         // nil discards
 
 	imagined bool // nothing of the machine is looked at: for a policy's own tests
 }
@@ -85,6 +86,16 @@ func New(opts *Options) (*Gate, error) {
 	var err error
 	g.layers, err = newLayers(g)
 	return g, err
+}
+
+// expiry is how long the next question may wait.
+func (g *Gate) expiry() time.Duration {
+	if g.opts.Setting != nil {
+		if d := g.opts.Setting(); d > 0 {
+			return d
+		}
+	}
+	return g.opts.Expiry
 }
 
 // Judge gives the verdict and asks nobody. A policy that was changed within the last
