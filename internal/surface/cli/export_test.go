@@ -15,6 +15,8 @@ var (
 	Plural    = plural
 	ExitOf    = exitOf
 	Ask       = ask
+
+	WriteEvents = writeEvents
 )
 
 const (

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -206,41 +205,6 @@ func (p *Program) planHelper(f *planFlags, plan *action.Plan, asking bool, scree
 
 // bare is a placeholder's name without its brackets.
 func bare(placeholder string) string { return strings.TrimSpace(strings.Trim(placeholder, "<>{}")) }
-
-// openEvents gives the sink of a run: the person's screen and, where it was asked for, a
-// file of lines.
-func (p *Program) openEvents(ctx context.Context, name string, screen *planScreen) (event.Sink, func() error, error) {
-	if name == "" {
-		return screen, func() error { return nil }, nil
-	}
-	out, closeFile := p.Stdout, func() error { return nil }
-	if name != "-" {
-		file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-		if err != nil {
-			return nil, nil, usage("--events: %w", err)
-		}
-		out, closeFile = file, file.Close
-	}
-	bus := event.NewBus(nil)
-	sub := bus.Subscribe(0)
-	written := make(chan error, 1)
-	go func() { written <- event.WriteLines(context.WithoutCancel(ctx), out, sub) }()
-	return sinks{screen, bus}, func() error {
-		if err := errors.Join(bus.Close(), <-written, closeFile()); err != nil {
-			return fail(exitFailed, fmt.Errorf("write the events: %w", err))
-		}
-		return nil
-	}, nil
-}
-
-// sinks are several as one.
-type sinks []event.Sink
-
-func (s sinks) Publish(e event.Event) {
-	for _, sink := range s {
-		sink.Publish(e)
-	}
-}
 
 // executePlan runs the plan, with the program's signals for it meanwhile.
 func (p *Program) executePlan(ctx context.Context, f *planFlags, req *executor.PlanRequest, screen *planScreen, asking bool) (*planReport, error) {
