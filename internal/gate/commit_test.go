@@ -53,7 +53,7 @@ func TestJudgeCommit(t *testing.T) {
 
 func TestJudgeCommitFailsClosed(t *testing.T) {
 	w := newWorld(t)
-	paths := []gate.CommitPath{{w.project + "/a", "added"}, {w.project + "/b", "added"}}
+	paths := []gate.CommitPath{{Path: w.project + "/a", Kind: "added"}, {Path: w.project + "/b", Kind: "added"}}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if got := w.gate().JudgeCommit(ctx, paths, w.project); len(got) != 2 || got[0].Verdict != tool.Deny {

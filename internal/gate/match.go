@@ -50,6 +50,9 @@ func (m matcher) mayMatch(r *rule, s *subject) tri {
 	if result != no && len(r.paths) > 0 {
 		result = min(result, m.pathsMay(r, s))
 	}
+	if result != no && r.notInert && s.inert != nil && s.inert() {
+		return no
+	}
 	return result
 }
 

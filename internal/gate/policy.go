@@ -43,6 +43,7 @@ type rule struct {
 	hosts, users   []glob
 	risks          riskSet // 0: any; of an allow rule: any but those that must be named
 	certain        bool    // holds only where it certainly does
+	notInert       bool    // not where nothing runs what a commit would write
 	match, noMatch []example
 }
 
@@ -194,6 +195,7 @@ func (d *document) rule(n ast.Node) (*rule, error) {
 		"user":    d.words(&w.users, "user", nonempty),
 		"risk":    d.words(&w.risks, "risk", riskName),
 		"certain": func(n ast.Node) error { return d.flag(n, "certain", &r.certain) },
+		"unless":  func(n ast.Node) error { return d.unless(n, r) },
 		"match":   func(n ast.Node) error { return d.examples(n, "match", &r.match) },
 		"no_match": func(n ast.Node) error {
 			return d.examples(n, "no_match", &r.noMatch)
@@ -240,6 +242,9 @@ func (d *document) assemble(n ast.Node, w *draft, r *rule) error {
 	if r.certain && r.verdict == tool.Allow {
 		return d.fail(n, "rule %s: an allow rule is always certain; take certain out", w.name)
 	}
+	if r.notInert && r.verdict == tool.Allow {
+		return d.fail(n, "rule %s: unless is for rules that deny or ask", w.name)
+	}
 	r.what = w.conditions()
 	r.tools, r.actions, r.users = globs(w.tools), globs(w.actions), globs(w.users)
 	for _, h := range w.hosts {
@@ -281,6 +286,16 @@ func (d *document) where(n ast.Node, r *rule) error {
 	}
 	r.host, r.sandbox = s != "sandbox", s != "host"
 	return nil
+}
+
+// unless reads what a rule is not about.
+func (d *document) unless(n ast.Node, r *rule) error {
+	s, err := d.text(n, "unless")
+	if err == nil && s != "inert" {
+		err = d.fail(n, "unless is inert: the rule is not about what a commit writes and nothing runs")
+	}
+	r.notInert = true
+	return err
 }
 
 var wheres = map[string]bool{"host": true, "sandbox": true, "any": true}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -126,7 +127,14 @@ func (g *Gate) holds(r *rule, e *example) (bool, error) {
 		if err != nil || len(paths) != 1 {
 			return false, fmt.Errorf("a test of %s has one path, args: {path: …}", commitTool)
 		}
-		subjects = []subject{g.commitSubject(CommitPath{g.touchesOf(paths[0], testDir, opWrite)[0].path, e.call.Action}, testDir)}
+		p := CommitPath{Path: g.touchesOf(paths[0], testDir, opWrite)[0].path, Kind: e.call.Action, Type: typeFile}
+		if texts, err := args.words("content"); err == nil && len(texts) == 1 {
+			p.Content = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(texts[0])), nil }
+		}
+		if types, err := args.words("type"); err == nil && len(types) == 1 {
+			p.Type = types[0]
+		}
+		subjects = []subject{g.commitSubject(p, testDir)}
 		if strings.HasPrefix(paths[0], "~/") {
 			subjects[0].touches[0].path = testHome + paths[0][1:]
 		}
@@ -174,6 +182,11 @@ func (g *Gate) actionOf(c *tool.Call) *tool.Action {
 type CommitPath struct {
 	Path string // absolute
 	Kind string // added, modified, deleted or metadata
+	Type string // of what would be there: file, dir, symlink …; "" is not known
+
+	// Content opens what a file would hold, for rules that are only about what something
+	// runs. Nil: it cannot be told.
+	Content func() (io.ReadCloser, error)
 }
 
 // A CommitFinding is what the policy says of a path that a commit would change. Deny: it
@@ -218,5 +231,6 @@ func (g *Gate) commitSubject(p CommitPath, workDir string) subject {
 		tool: commitTool, action: p.Kind, where: tool.OnHost, workDir: workDir, commit: true, risk: tool.RiskWritesInside,
 		why: "it is part of the change set", text: show(p.Path), users: []word{g.caller()},
 		touches: []touch{{path: path.Clean(p.Path), op: op, known: path.IsAbs(p.Path), exact: true}},
+		inert:   p.inert,
 	}
 }

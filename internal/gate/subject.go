@@ -17,11 +17,12 @@ type subject struct {
 	tool, action string
 	where        tool.Where
 	workDir      string
-	dir          string // in which the line starts
-	commit       bool   // of changes.commit: only rules that name the tool are about it
-	command      bool   // of a shell line
-	moved        bool   // it may run elsewhere than in a folder of the working folder's
-	opaque       bool   // nothing is known of it: whatever it holds may be meant
+	dir          string      // in which the line starts
+	commit       bool        // of changes.commit: only rules that name the tool are about it
+	command      bool        // of a shell line
+	moved        bool        // it may run elsewhere than in a folder of the working folder's
+	inert        func() bool // of a commit: nothing runs what would be written; nil: it may be run
+	opaque       bool        // nothing is known of it: whatever it holds may be meant
 
 	name, base string   // the program, as it is named and without its folder; "" is not known
 	wrappers   []string // the programs that run it, such as sudo

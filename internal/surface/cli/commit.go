@@ -44,7 +44,7 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 			var rep *changes.CommitReport
 			do := func() (*decisionResult, error) {
 				var err error
-				rep, err = store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry, Refuse: p.refuse(cmd.Context(), named)})
+				rep, err = store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry, Refuse: p.refuse(cmd.Context(), store, named)})
 				return commitResult(rep), err
 			}
 			if dry { // which changes nothing

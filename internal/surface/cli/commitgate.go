@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"airlock/internal/changes"
@@ -12,8 +13,15 @@ import (
 )
 
 // finding is what the gate says of letting a change out.
-func (p *Program) finding(ctx context.Context, set *changes.Header, c *changes.Change) gate.CommitFinding {
-	found := p.Gate.JudgeCommit(ctx, []gate.CommitPath{{Path: string(c.Path), Kind: string(c.Kind)}}, string(set.WorkDir))
+func (p *Program) finding(ctx context.Context, store *changes.Store, set *changes.Header, c *changes.Change) gate.CommitFinding {
+	at := gate.CommitPath{Path: string(c.Path), Kind: string(c.Kind)}
+	if c.New != nil {
+		at.Type = string(c.New.Type)
+	}
+	if c.New != nil && c.New.Type == changes.File && c.Blob != "" {
+		at.Content = func() (io.ReadCloser, error) { return store.Blob(set.ID, c.Blob) }
+	}
+	found := p.Gate.JudgeCommit(ctx, []gate.CommitPath{at}, string(set.WorkDir))
 	if len(found) == 0 {
 		return gate.CommitFinding{Verdict: tool.Allow}
 	}
@@ -23,9 +31,9 @@ func (p *Program) finding(ctx context.Context, set *changes.Header, c *changes.C
 // refuse asks the gate about each path of a commit. What a policy denies is not let out;
 // what it wants to be asked about is let out only where a person has named that very path.
 // The folders that a named path lies in are named with it.
-func (p *Program) refuse(ctx context.Context, named []changes.Path) func(*changes.Header, *changes.Change) string {
+func (p *Program) refuse(ctx context.Context, store *changes.Store, named []changes.Path) func(*changes.Header, *changes.Change) string {
 	return func(set *changes.Header, c *changes.Change) string {
-		found := p.finding(ctx, set, c)
+		found := p.finding(ctx, store, set, c)
 		isNamed := slices.ContainsFunc(named, func(n changes.Path) bool { return n.Below(c.Path) })
 		switch {
 		case found.Verdict == tool.Allow, found.Verdict == tool.Ask && isNamed:
@@ -55,7 +63,7 @@ func (p *Program) named(ctx context.Context, store *changes.Store, id string, ty
 		if !chosen || c.Refused != "" {
 			continue
 		}
-		if found := p.finding(ctx, &set.Header, c); found.Verdict == tool.Ask {
+		if found := p.finding(ctx, store, &set.Header, c); found.Verdict == tool.Ask {
 			if len(asked) == 0 {
 				fmt.Fprintf(p.Stderr, "\n%s (rule %s):\n", printable(found.Why), printable(found.Rule))
 			}

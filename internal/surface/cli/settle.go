@@ -87,7 +87,7 @@ func (p *Program) commitRun(ctx context.Context, store *changes.Store, rep *runR
 	var done *changes.CommitReport
 	err = p.recorded(ctx, rowCommit, id, row, func() (*decisionResult, error) {
 		var err error
-		done, err = store.Commit(ctx, id, &changes.CommitOptions{Refuse: p.refuse(ctx, named)})
+		done, err = store.Commit(ctx, id, &changes.CommitOptions{Refuse: p.refuse(ctx, store, named)})
 		return commitResult(done), err
 	})
 	if err != nil && done != nil && len(done.Committed) > 0 { // it was done, but not recorded
