@@ -151,7 +151,9 @@ func (r *PlanRunner) Run(ctx context.Context, req *PlanRequest) (*PlanOutcome, e
 	if err == nil && s != nil && out.Ended == nil {
 		out.Set, err = s.Gather(ctx, changes.Header{Command: req.label(), ExitCode: out.code()})
 	}
-	err = errors.Join(err, run.finish(ctx, out, err))
+	if ending := run.finish(ctx, out, err); err == nil || ending != nil && ending.Error() != err.Error() {
+		err = errors.Join(err, ending)
+	}
 	if err != nil {
 		return nil, err
 	}
