@@ -1,9 +1,15 @@
 #!/bin/sh
-# Runs every fuzz target of the module for FUZZTIME, one after the other. The targets
-# are found, not listed: one that is added is run.
+# Runs every fuzz target of the module for FUZZTIME, as many at a time as there are
+# processors (FUZZJOBS), each on one. The targets are found, not listed: one that is added
+# is run.
+#
+#   fuzz.sh              all of them
+#   fuzz.sh DIR TARGET   that one
 set -u
 GO=${GO:-go}
 FUZZTIME=${FUZZTIME:-10s}
+FUZZJOBS=${FUZZJOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+export GO FUZZTIME
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 trap 'exit 130' INT TERM
@@ -11,7 +17,7 @@ trap 'exit 130' INT TERM
 # Making an interesting input smaller is tried ten times only: the engine would go on for
 # a minute with each where what is covered differs from run to run, and look at nothing new.
 fuzz() { # package, target
-	$GO test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" -fuzzminimizetime=10x "$1" >"$log" 2>&1
+	$GO test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" -fuzzminimizetime=10x -parallel 1 "$1" >"$log" 2>&1
 }
 
 # A target that looks at fewer inputs than this has not been fuzzed, whatever it says.
@@ -23,46 +29,53 @@ executed() { # by the fuzzing that the log is of
 	echo "${n#execs: }" | grep . || echo 0
 }
 
-count=0
-failed=
+one() { # package, target
+	fuzz "$1" "$2"
+	status=$?
+	# Go's fuzzing engine may call its own deadline a failure when the machine is
+	# slow. A finding always names an input; without one, look a second time.
+	if [ $status -ne 0 ] && grep -q 'context deadline exceeded' "$log" && ! grep -q 'Failing input written' "$log"; then
+		echo "$1 $2: the time ran out without a finding; once more"
+		fuzz "$1" "$2"
+		status=$?
+	fi
+	if [ $status -eq 0 ] && [ "$(executed)" -lt $least ]; then
+		echo "$1 $2: $(executed) inputs in $FUZZTIME; once more"
+		fuzz "$1" "$2"
+		status=$?
+		if [ $status -eq 0 ] && [ "$(executed)" -lt $least ]; then
+			echo "$1 $2: again only $(executed) inputs, of $least at least"
+			status=1
+		fi
+	fi
+	if [ $status -ne 0 ]; then
+		cat "$log"
+		echo "fuzz: FAILED: $1 $2" >&2
+		return 1
+	fi
+	echo "$1 $2: $(grep '^fuzz: elapsed' "$log" | tail -n 1 | sed 's/^fuzz: //')"
+}
+
+if [ $# -eq 2 ]; then
+	one "$1" "$2"
+	exit
+fi
+
 # Only folders that hold a target are compiled.
-dirs=$(find . -path './.*' -prune -o -name '*_test.go' -exec grep -l '^func Fuzz' {} + | xargs -r -n 1 dirname | sort -u)
-for dir in $dirs; do
+failed=0
+targets=
+for dir in $(find . -path './.*' -prune -o -name '*_test.go' -exec grep -l '^func Fuzz' {} + | xargs -r -n 1 dirname | sort -u); do
 	if ! listed=$($GO test -list '^Fuzz' "$dir" 2>&1); then
 		printf '%s\n' "$listed"
-		failed="$failed $dir"
+		echo "fuzz: FAILED: $dir" >&2
+		failed=1
 		continue
 	fi
 	for target in $(printf '%s\n' "$listed" | grep '^Fuzz'); do
-		count=$((count + 1))
-		fuzz "$dir" "$target"
-		status=$?
-		# Go's fuzzing engine may call its own deadline a failure when the machine is
-		# slow. A finding always names an input; without one, look a second time.
-		if [ $status -ne 0 ] && grep -q 'context deadline exceeded' "$log" && ! grep -q 'Failing input written' "$log"; then
-			echo "$dir $target: the time ran out without a finding; once more"
-			fuzz "$dir" "$target"
-			status=$?
-		fi
-		if [ $status -eq 0 ] && [ "$(executed)" -lt $least ]; then
-			echo "$dir $target: $(executed) inputs in $FUZZTIME; once more"
-			fuzz "$dir" "$target"
-			status=$?
-			if [ $status -eq 0 ] && [ "$(executed)" -lt $least ]; then
-				echo "$dir $target: again only $(executed) inputs, of $least at least"
-				status=1
-			fi
-		fi
-		if [ $status -ne 0 ]; then
-			cat "$log"
-			failed="$failed $dir:$target"
-		else
-			echo "$dir $target: $(grep '^fuzz: elapsed' "$log" | tail -n 1 | sed 's/^fuzz: //')"
-		fi
+		targets="$targets$dir $target
+"
 	done
 done
-echo "$count fuzz targets, $FUZZTIME each"
-if [ -n "$failed" ]; then
-	echo "fuzz: FAILED:$failed" >&2
-	exit 1
-fi
+printf '%s' "$targets" | xargs -r -n 2 -P "$FUZZJOBS" sh "$0" || failed=1
+echo "$(printf '%s' "$targets" | grep -c .) fuzz targets, $FUZZTIME each"
+exit $failed
