@@ -77,3 +77,42 @@ func TestScope(t *testing.T) {
 		})
 	}
 }
+
+// TestTheWorkingFolderIsTakenAwayOnlyWhenNamed: a link in its place would make what that
+// leads to the work of the next run.
+func TestTheWorkingFolderIsTakenAwayOnlyWhenNamed(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		layer func(l *layer)
+		want  changes.Scope
+	}{
+		{"a link in its place", func(l *layer) { l.symlink("./w", "/etc") }, changes.Outside},
+		{"a file in its place", func(l *layer) { l.file("./w", "x") }, changes.Outside},
+		{"nothing in its place", func(l *layer) { l.gone("./w") }, changes.Outside},
+		{"another folder in its place", func(l *layer) { l.opaque("./w/", 0o700) }, changes.Work},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, l := newHost(t), newLayer()
+			h.file("/w/a", "x")
+			tt.layer(l)
+			w, err := newStore(t).Create(changes.Header{ID: testID, WorkDir: "/w"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := changes.Read(t.Context(), bytes.NewReader(l.bytes(t)), w, &changes.ReadOptions{HostRoot: h.root}); err != nil {
+				t.Fatal(err)
+			}
+			set, err := w.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			scopes := map[changes.Path]changes.Scope{}
+			for _, c := range set.Changes {
+				scopes[c.Path] = c.Scope
+			}
+			if scopes["/w"] != tt.want || scopes["/w/a"] != changes.Work {
+				t.Errorf("the scopes are %v, want %s for the folder", scopes, tt.want)
+			}
+		})
+	}
+}

@@ -58,6 +58,10 @@ func (c *comparer) compare(ctx context.Context) error {
 // add appends a change, with what is common to all.
 func (c *comparer) add(ch Change) {
 	ch.Scope = c.scopes.scope(ch.Path)
+	if ch.Path == c.scopes.work && emptiesFolder(&ch) {
+		// A link in the working folder's place would make what it leads to the next run's work.
+		ch.Scope = Outside
+	}
 	if ch.Refused == "" && ch.New != nil && ch.New.Type == Device {
 		ch.Refused = "a device is never committed"
 	}
