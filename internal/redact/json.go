@@ -161,8 +161,35 @@ func (w *walker) text(below, before string) string {
 }
 
 // nameRule is the rule of which a name says that what it names is secret; "" where it
-// does not.
+// does not. What the name is once it is redacted counts as well: that is all that is seen
+// of it the next time.
 func nameRule(name string) string {
+	if rule := wordRule(unmarked(name)); rule != "" {
+		return rule
+	}
+	if clean := Text(name); clean != name {
+		return wordRule(unmarked(clean))
+	}
+	return ""
+}
+
+// unmarked blanks what stands in the place of secrets: [redacted:password] is no password's
+// name.
+func unmarked(name string) string {
+	for {
+		i := strings.Index(name, markStart)
+		if i < 0 {
+			return name
+		}
+		rest := name[i+len(markStart):]
+		if end := strings.IndexByte(rest, ']'); end >= 0 {
+			rest = rest[end+1:]
+		}
+		name = name[:i] + " " + rest
+	}
+}
+
+func wordRule(name string) string {
 	low := lower(name)
 	switch low {
 	case "authorization", "proxy-authorization":
