@@ -118,7 +118,7 @@ func (g *Gate) ask(ctx context.Context, q *tool.Question, j tool.Judgement) (too
 		return j, &tool.RefusedError{Judgement: j, Mend: mend}
 	}
 	if g.opts.Approver == nil {
-		return refused(g.nobody(q))
+		return refused(g.nobody(q, j.Risk))
 	}
 	r, err := g.request(q, &j)
 	if err != nil {
@@ -149,7 +149,7 @@ func (g *Gate) ask(ctx context.Context, q *tool.Question, j tool.Judgement) (too
 	case ctx.Err() != nil && !answer.Approved:
 		return j, ctx.Err()
 	case answer.By == "nobody":
-		return refused(g.nobody(q))
+		return refused(g.nobody(q, j.Risk))
 	case !answer.Approved:
 		j.Why += " (not approved"
 		if answer.Reason != "" {
@@ -294,12 +294,16 @@ func Digest(q *tool.Question, hostIdentity string) string {
 }
 
 // nobody says what to do where nobody can be asked.
-func (g *Gate) nobody(q *tool.Question) string {
+func (g *Gate) nobody(q *tool.Question, risk tool.Risk) string {
 	text := "nobody can be asked here: run it in a terminal"
 	if g.opts.User == "" {
 		return text
 	}
-	rule := "{name: my-rule, verdict: allow, tool: " + q.Call.Tool + "}"
+	rule := "{name: my-rule, verdict: allow, tool: " + scalar(q.Call.Tool)
+	if mustBeNamed.has(riskIndex(risk)) {
+		rule += ", risk: [" + string(risk) + "]"
+	}
+	rule += "}"
 	if args, err := members(q.Call.Args); err == nil && q.Action.Command != "" {
 		if line, dir, err := commandOf(q, args); err == nil {
 			rule = g.example(q, line, dir)

@@ -120,3 +120,26 @@ func TestNoRuleIsSuggestedThatWouldNotHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestARuleForAToolNamesItsRisk: without it, nothing but a person's word would let a plugin
+// run on the host.
+func TestARuleForAToolNamesItsRisk(t *testing.T) {
+	for _, risk := range []tool.Risk{tool.RiskUnknown, tool.RiskDestructive, tool.RiskPrivileged, tool.RiskService} {
+		w := newWorld(t)
+		q := w.question("true")
+		q.Call, q.Action = tool.Call{Tool: "todo", Action: "list"}, &tool.Action{Name: "list", Risk: risk}
+		_, err := w.gate().Admit(context.Background(), q)
+		refused, ok := errors.AsType[*tool.RefusedError](err)
+		if !ok {
+			t.Fatalf("%s: Admit: err = %v", risk, err)
+		}
+		_, rule, _ := strings.Cut(refused.Mend, "a rule such as ")
+		if rule, _, ok = strings.Cut(rule, " into "); !ok {
+			t.Fatalf("%s: the mend is %q", risk, refused.Mend)
+		}
+		w.user("rules:\n- " + rule + "\n")
+		if _, err := w.gate().Admit(context.Background(), q); err != nil {
+			t.Errorf("%s: with the rule %s: %v", risk, rule, err)
+		}
+	}
+}
