@@ -111,6 +111,9 @@ func (w *walker) declare(d *syntax.DeclClause, sc *scope, fr frame) {
 		if readonly {
 			w.readonly(a.Name.Value)
 		}
+		if a.Index != nil {
+			w.arithm(a.Index, sc, fr)
+		}
 		if a.Naked {
 			if exported && !w.passVariable(a.Name.Value, nil) && !w.quietVariable(a.Name.Value) {
 				p.add(Unknown, a.Name.Value+" is handed to programs and can change what they do")

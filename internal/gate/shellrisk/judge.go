@@ -139,6 +139,9 @@ func (c *call) judge() {
 	if c.asksHelp() {
 		return
 	}
+	if len(s.opts) == 1 && s.opts[0].opt != nil && s.opts[0].opt.alone && len(s.operands) == 0 && s.sub == "" {
+		s.only = true
+	}
 	if s.stranger != "" && !prog.risk.Less(Unknown) {
 		s.only = false // who knows what they do together
 	}
@@ -241,8 +244,15 @@ func (c *call) operandUses() {
 	if s.shift && len(uses) > 1 {
 		uses = uses[1:]
 	}
+	several := false // words went before that may be none or many: what follows may be at any place
 	for i := range list {
 		u := uses[min(i, len(uses)-1)]
+		if several = several || list[i].many; several && u != useCopy && u != useMoves {
+			for _, later := range uses[min(i, len(uses)-1):] {
+				c.file(c.part, &list[i], later, c.sc, &c.fr)
+			}
+			continue
+		}
 		if u == useCopy || u == useMoves {
 			switch {
 			case i == len(list)-1 && i > 0:

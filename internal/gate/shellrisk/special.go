@@ -148,7 +148,7 @@ func chmod(c *call) {
 func dd(c *call) {
 	for i := range c.args[1:] {
 		f := c.args[i+1]
-		key, value, _ := strings.Cut(f.Value, "=")
+		key, value, _ := strings.Cut(f.start(), "=")
 		f.Value = value
 		f.prefix = strings.TrimPrefix(f.prefix, key+"=")
 		switch {

@@ -53,6 +53,7 @@ type option struct {
 	value    bool // takes one, attached or the next word
 	optional bool // takes one only if attached
 	only     bool // with it the program only looks: what it does otherwise does not happen
+	alone    bool // where there is nothing else, the program only looks
 	shift    bool // it stands in place of the first operand
 	effect   bool // it has a risk or a use
 	exec     string
@@ -174,6 +175,8 @@ func (o *option) set(word string) error {
 		o.prints, o.equal = printsNames, value
 	case word == "only":
 		o.only = true
+	case word == "alone":
+		o.alone = true
 	case word == "shift":
 		o.shift = true
 	case word == "shell" || word == "program" || word == "git-config" || word == "cd" || word == "assign" || word == "delimiter" || word == "user" || word == "module":
@@ -208,7 +211,7 @@ func (p *program) readSub(head, rest string, top bool) (*program, error) {
 	}
 	s := &program{name: names[0], risk: Unknown, why: why, filter: -1}
 	if !top {
-		s.parent, s.longDash, s.exact = p, p.longDash, p.exact
+		s.parent, s.longDash, s.exact, s.inherit = p, p.longDash, p.exact, p.inherit
 	}
 	for _, word := range words {
 		if err := s.set(word); err != nil {
@@ -313,7 +316,7 @@ func (p *program) sub(name string) *program {
 		return s
 	}
 	for _, s := range p.patterns {
-		if strings.HasPrefix(name, s.stem) {
+		if strings.HasPrefix(name, s.stem) && !strings.Contains(name, "/") {
 			return s.program
 		}
 	}

@@ -277,7 +277,13 @@ func (w *walker) endless(c *syntax.WhileClause, fr frame) {
 	if !ok || len(call.Args) != 1 || !constant[call.Args[0].Lit()] {
 		return
 	}
-	syntax.Walk(c, func(n syntax.Node) bool {
+	w.startsJobs(c, fr)
+}
+
+// startsJobs notes the jobs that a loop without an end starts.
+func (w *walker) startsJobs(loop syntax.Node, fr frame) {
+	syntax.Walk(loop, func(n syntax.Node) bool {
+		w.step()
 		if s, ok := n.(*syntax.Stmt); ok && (s.Background || s.Disown) {
 			w.strange(fr, "a loop without an end starts jobs that may never stop")
 			return false
@@ -314,6 +320,9 @@ func (w *walker) forClause(c *syntax.ForClause, sc *scope, fr frame) {
 		w.loop(c, sc)
 		w.arithm(l.Cond, sc, fr)
 		w.arithm(l.Post, sc, fr)
+		if l.Cond == nil {
+			w.startsJobs(c, fr)
+		}
 	}
 	w.branch(c.Do, sc, fr)
 }
