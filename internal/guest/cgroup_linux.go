@@ -251,6 +251,23 @@ func (c *cgroups) sweep() {
 	}
 }
 
+// settle removes the groups whose processes have just been ended: those have yet to be
+// collected. Outside of a sandbox nobody would ever remove them.
+func (c *cgroups) settle() {
+	wait := removeFirst
+	for range removeTries {
+		c.sweep()
+		c.mu.Lock()
+		left := len(c.busy)
+		c.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		time.Sleep(wait)
+		wait *= 2
+	}
+}
+
 // haunted reports that the group cannot be removed although nobody is in it: gVisor goes
 // on listing processes whose start the limit prevented. Such a group is given up.
 func (g *cgroup) haunted() bool {

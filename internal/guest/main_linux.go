@@ -142,6 +142,7 @@ func run(ctx context.Context, version string, f flags, stdin io.Reader, stdout i
 	}
 	closed := a.Close()
 	endChildren()
+	a.cgroups.settle()
 	return errors.Join(err, closed)
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"airlock/agent"
@@ -168,5 +169,35 @@ func TestTheDefaultUser(t *testing.T) {
 		if w.must(agent.MethodStat, object{"path": path}, &st); st.UID != want {
 			t.Errorf("%s belongs to %d, want %d", name, st.UID, want)
 		}
+	}
+}
+
+// TestGroupsGoWithTheAgent: on a host nobody else would ever remove them.
+func TestGroupsGoWithTheAgent(t *testing.T) {
+	dir := needPids(t)
+	path := filepath.Join(t.TempDir(), "agent.sock")
+	p := onSocket(t, path)
+	w := dial(t, path)
+	if res := w.exec(object{"cmd": "setsid sleep 300 >/dev/null 2>&1 & sleep 0", "max_procs": 10}); res.ExitCode != 0 {
+		t.Fatalf("exec = %+v", res)
+	}
+	groups := func() (found []string) {
+		for _, below := range []string{"", "*/", "*/*/"} {
+			some, err := filepath.Glob(filepath.Join(dir, below+fmt.Sprintf("airlock-%d-*", p.Process.Pid)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, some...)
+		}
+		return found
+	}
+	if len(groups()) != 1 {
+		t.Fatalf("the groups of a command that left a child are %q, want one", groups())
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.ends(); code != 0 || len(groups()) > 0 {
+		t.Errorf("exit code %d, and there are left %q", code, groups())
 	}
 }
