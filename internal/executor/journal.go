@@ -38,6 +38,7 @@ type Journal struct {
 
 	// Interrupted is the step that had begun and not ended, on the host; "" is none.
 	Interrupted string
+	command     string // the interrupted step's
 
 	dir  string
 	lock *flock.Flock
@@ -209,7 +210,7 @@ func (j *Journal) load() error {
 			j.keep(*l.Ended)
 			continue
 		}
-		j.Interrupted = l.Started
+		j.Interrupted, j.command = l.Started, l.Command
 	}
 }
 
@@ -263,7 +264,10 @@ func (j *Journal) record(res *StepResult) error {
 
 // SkipInterrupted takes the interrupted step as done.
 func (j *Journal) SkipInterrupted() error {
-	res := StepResult{ID: j.Interrupted, ExitCode: -1, Status: StepSkipped, Attempts: 1}
+	res := StepResult{
+		ID: j.Interrupted, ExitCode: -1, Status: StepSkipped, Attempts: 1, Command: j.command,
+		Why: "it had begun when the plan was interrupted, and was taken as done",
+	}
 	j.Interrupted = ""
 	j.keep(res)
 	return j.record(&res)

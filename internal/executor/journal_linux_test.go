@@ -65,7 +65,10 @@ func TestAnInterruptedPlanGoesOn(t *testing.T) {
 	req.Plan, req.Direct, req.Resume = j.Plan, j.Direct, j
 	out, err := w.plans.Run(t.Context(), req)
 	if err != nil || told(out) != "1:ok 2:skipped 3:ok" || out.ID != j.ID || !out.Success {
-		t.Errorf("Run = %+v, %v", out, err)
+		t.Fatalf("Run = %+v, %v", out, err)
+	}
+	if s := out.Steps[1]; s.Command != "echo crash; sleep 100" || s.Why == "" {
+		t.Errorf("the step that was taken as done is told as %+v", s)
 	}
 	if data, _ := os.ReadFile(filepath.Join(w.work, "one")); string(data) != "x\n" {
 		t.Errorf("the first step was run again: %q", data)
