@@ -259,3 +259,12 @@ func BenchmarkJudge(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "verdicts/s")
 }
+
+// TestPatternsAreHeldAgainstTheFolder: sort *.txt only reads, but where a name is an option.
+func TestPatternsAreHeldAgainstTheFolder(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.project+"/a.txt", "x")
+	want(t, "sort *.txt", w.line("sort *.txt"), tool.Allow, "")
+	w.write(w.project+"/-o.txt", "x")
+	want(t, "sort *.txt beside -o.txt", w.line("sort *.txt"), tool.Ask, "default unknown")
+}

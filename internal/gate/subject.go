@@ -196,6 +196,9 @@ var whys = map[tool.Risk]string{
 // lineSubjects are the simple commands of a line, and what could not be read of it.
 func (g *Gate) lineSubjects(q *tool.Question, where tool.Where, line, dir string) []subject {
 	opts := &shellrisk.Options{WorkDir: dir, Env: q.Env, ResolvePath: g.places.resolve}
+	if where == tool.OnHost { // a sandbox's folders are not the ones that can be looked at
+		opts.Names = g.places.names
+	}
 	report := shellrisk.Analyze(line, opts)
 	if filepath.Clean(dir) != filepath.Clean(q.WorkDir) {
 		g.replace(&report, dir, q.WorkDir)

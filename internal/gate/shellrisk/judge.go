@@ -38,6 +38,7 @@ func (w *walker) command(args []field, sc *scope, fr frame) {
 			return
 		}
 	}
+	w.globbing = w.globbing || name == "shopt"
 	base := name
 	if strings.Contains(name, "/") {
 		clean := path.Clean(name)
@@ -46,6 +47,10 @@ func (w *walker) command(args []field, sc *scope, fr frame) {
 			return
 		}
 		base = path.Base(clean)
+	}
+	if base == name && w.ownDirs != nil && !fr.remote && w.isOwn(name, sc) {
+		w.refuse(args, &fr, printable(name)+" can be a program of the working folder's, which PATH leads to")
+		return
 	}
 	prog := w.tables[base]
 	if prog == nil || base == "=" {
@@ -247,7 +252,7 @@ func (c *call) operandUses() {
 	several := false // words went before that may be none or many: what follows may be at any place
 	for i := range list {
 		u := uses[min(i, len(uses)-1)]
-		if several = several || list[i].many; several && u != useCopy && u != useMoves {
+		if several = several || list[i].many || list[i].Glob; several && u != useCopy && u != useMoves {
 			for _, later := range uses[min(i, len(uses)-1):] {
 				c.file(c.part, &list[i], later, c.sc, &c.fr)
 			}

@@ -17,7 +17,7 @@ func sed(c *call) {
 		scripts, files = append(scripts, files[0]), files[1:]
 	}
 	for i := range scripts {
-		if f := &scripts[i]; !f.Known || !sedReads(f.Value) {
+		if f := &scripts[i]; !c.literal(f) || !sedReads(f.Value) {
 			c.part.add(Unknown, "sed's script could run a program or write a file")
 		}
 	}

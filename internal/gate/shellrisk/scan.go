@@ -43,6 +43,8 @@ func (c *call) take(prog *program, words []field) scan {
 				s.operands = append(s.operands, words[i+1:]...)
 				return s
 			}
+		case f.glob && start == "" && c.hasNone(c.sc.cwd, "-"):
+			s.operand(c, f, i)
 		case !f.Known && (start == "" || start[0] == '-') || f.many:
 			s.loose(f, start)
 			s.operands = append(s.operands, *f)

@@ -41,6 +41,10 @@ type Options struct {
 	// The path may hold ".." after a link, which it must resolve as the kernel would. An
 	// empty answer: cannot be told. Nil: paths are resolved by their names alone.
 	ResolvePath func(string) string
+	// Names lists what is in an absolute folder, which is how it is told what a pattern such
+	// as *.txt can be: nothing where there is no such folder, and false where it cannot be
+	// told or is too much. Nil: a pattern can be anything.
+	Names func(dir string) ([]string, bool)
 	// TempDirs are absolute folders to which a write counts as one inside. Nil: none.
 	TempDirs []string
 }
@@ -71,8 +75,9 @@ type Part struct {
 	User     string    // whose rights it takes (sudo -u); empty: the caller's
 	Wrappers []string  // the programs that run it, the outermost first
 
-	prints output // what kind of words it prints
-	filter bool   // it prints lines of what it reads
+	prints  output // what kind of words it prints
+	assumes bool   // that a folder holds what it held when the line was read
+	filter  bool   // it prints lines of what it reads
 }
 
 // A Word is one argument.
@@ -171,6 +176,7 @@ func (w *walker) start(opts *Options) {
 		w.workDir = w.resolve(opts.WorkDir)
 	}
 	w.tables = programs()
+	w.searchPath()
 }
 
 func (w *walker) top() *scope {
@@ -185,6 +191,7 @@ func (w *walker) release() {
 
 // report sums the parts up.
 func (w *walker) report() Report {
+	w.recheck()
 	r := Report{Risk: ReadOnly, Why: "it only reads", Parts: w.parts, ParseError: w.parseError}
 	for i := range r.Parts {
 		if p := &r.Parts[i]; r.Risk.Less(p.Risk) {

@@ -19,7 +19,9 @@ type walker struct {
 	posixMode   bool
 	depth       int
 	steps       int
-	over        bool // a limit was passed
+	over        bool     // a limit was passed
+	ownDirs     []string // those of PATH that lie in the working folder, or go with the shell
+	globbing    bool     // the line changes what patterns become
 	parts       []Part
 	parseError  string
 	fixed       map[string]bool    // variables that are read-only

@@ -15,6 +15,7 @@ type field struct {
 	many   bool   // it may be none or several words
 	num    bool   // it is a number: never an option, nor a path
 	plain  bool   // none of its words starts with a dash
+	glob   bool   // it is a pattern and nothing else: Value is the pattern
 	unsafe bool   // in arithmetic it could run a command
 }
 
@@ -276,7 +277,7 @@ func (r *wordReader) end() {
 	if f.Known {
 		f.Value = string(r.buf)
 		if f.Glob && !r.single {
-			f.Known = false
+			f.Known, f.glob = false, true
 			f.prefix = f.Value[:strings.IndexAny(f.Value, "*?[")]
 			f.many = false
 		}
