@@ -164,6 +164,8 @@ func (p *Program) logShowCmd() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show all that is recorded of one run, plan or change set",
 		Args:  takes(1, 1, "say of which run, plan or change set: airlock log show ID; airlock log lists them"),
+
+		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			log, err := p.record()
 			if err != nil {

@@ -186,7 +186,8 @@ that ran in a sandbox is run again from its first step, because what it did ther
 and nothing of it had come out. One that ran on the host (--direct) goes on after its last
 finished step; for a step that had begun and not ended, you are asked, or --interrupted
 says, whether it is to be run again or taken as done.`,
-		Args: takes(0, 1, "airlock plan resume goes on with one plan; airlock plan resume --list lists them"),
+		Args:              takes(0, 1, "airlock plan resume goes on with one plan; airlock plan resume --list lists them"),
+		ValidArgsFunction: p.completePlans,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if list {
 				return p.listInterrupted(f.json)
@@ -242,6 +243,23 @@ func whereName(direct bool) string {
 		return "host"
 	}
 	return "sandbox"
+}
+
+// completePlans completes the IDs of interrupted plans.
+func (p *Program) completePlans(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	plans, err := p.plans()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := plans.Journals.Interrupted()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, j := range list {
+		out = append(out, fmt.Sprintf("%s\t%s, %s", j.ID, whereName(j.Direct), printable(j.Plan.Summary)))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // resumePlan goes on with an interrupted plan.
