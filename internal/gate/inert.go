@@ -28,10 +28,10 @@ func (p *CommitPath) inert() bool {
 		return p.Kind == "added"
 	case p.Type != typeFile:
 		return false
+	case p.Kind != "added": // a hook may be a link to the sample that is changed
+		return false
 	case strings.HasSuffix(folder, "/.git/hooks/") && strings.HasSuffix(base, ".sample"):
 		return true
-	case p.Kind != "added":
-		return false
 	case base == ".git":
 		return pointsToRepository(p.content())
 	case base == "commondir":

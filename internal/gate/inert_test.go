@@ -30,6 +30,7 @@ func TestANewRepositoryIsLetOut(t *testing.T) {
 		{"a link in place of the hooks", "/.git/hooks", "added", "symlink", "", tool.Ask},
 		{"a folder that takes the place of something", "/.git/hooks", "modified", "dir", "", tool.Ask},
 		{"a sample of a hook", "/.git/hooks/pre-commit.sample", "added", "file", "rm -rf ~", tool.Allow},
+		{"a sample that was there before", "/.git/hooks/pre-commit.sample", "modified", "file", "rm -rf ~", tool.Ask},
 		{"a hook", "/.git/hooks/pre-commit", "added", "file", "", tool.Ask},
 		{"a hook behind a sample's name", "/.git/hooks/x.sample/pre-commit", "added", "file", "", tool.Ask},
 		{"a sample that is a link", "/.git/hooks/pre-commit.sample", "added", "symlink", "", tool.Ask},

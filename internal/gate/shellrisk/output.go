@@ -1,6 +1,7 @@
 package shellrisk
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -83,7 +84,9 @@ func (w *walker) substitution(c *syntax.CmdSubst, sc *scope, fr frame) output {
 	if b, ok := list[0].Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe && len(list[0].Redirs) == 0 {
 		list = w.pipeline(b)
 	}
+	reads := false
 	for _, s := range list {
+		reads = reads || slices.ContainsFunc(s.Redirs, isInput)
 		if _, ok := s.Cmd.(*syntax.CallExpr); !ok || !quietErrors(s.Redirs) {
 			return printsText
 		}
@@ -92,7 +95,7 @@ func (w *walker) substitution(c *syntax.CmdSubst, sc *scope, fr frame) output {
 	if parts[len(parts)-1].prints == printsNumbers {
 		return printsNumbers
 	}
-	if _, changed := sc.lookup("IFS"); changed || sc.wild || len(parts) != len(list) || parts[0].prints == printsText {
+	if _, changed := sc.lookup("IFS"); changed || reads || sc.wild || len(parts) != len(list) || parts[0].prints == printsText {
 		return printsText
 	}
 	for i := range parts[1:] {
@@ -103,11 +106,14 @@ func (w *walker) substitution(c *syntax.CmdSubst, sc *scope, fr frame) output {
 	return parts[0].prints
 }
 
+// isInput reports whether a redirection is what a command reads, in place of a pipe.
+func isInput(r *syntax.Redirect) bool { return r.Op == syntax.RdrIn || r.Op == syntax.WordHdoc }
+
 // quietErrors reports whether redirections leave alone what is printed: errors that go
 // nowhere do, errors among the output do not.
 func quietErrors(list []*syntax.Redirect) bool {
 	for _, r := range list {
-		if r.Op == syntax.RdrIn || r.Op == syntax.WordHdoc {
+		if isInput(r) {
 			continue
 		}
 		if r.N == nil || r.N.Value != "2" || r.Op != syntax.RdrOut {
