@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -106,5 +107,9 @@ func (d *dirs) setting(name string) string {
 func identity() string {
 	host, _ := os.Hostname() // without one, the machine's ID tells
 	machine, _ := os.ReadFile("/etc/machine-id")
-	return fmt.Sprintf("%d@%s:%s", os.Getuid(), host, strings.TrimSpace(string(machine)))
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		name = u.Username
+	}
+	return fmt.Sprintf("%s@%s:%s", name, host, strings.TrimSpace(string(machine)))
 }

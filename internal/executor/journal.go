@@ -73,6 +73,7 @@ func (js *Journals) Create(id string, req *PlanRequest) (*Journal, error) {
 		ID: id, Created: time.Now(), Plan: req.Plan, Direct: req.Direct, WorkDir: req.WorkDir, Timeout: req.Timeout,
 		dir: filepath.Join(js.Dir, id),
 	}
+	js.prune()
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keep a journal of the plan: %w", err)
 	}
@@ -99,6 +100,10 @@ func (j *Journal) own() error {
 	if err == nil && !got {
 		err = ErrPlanRuns
 	}
+	if err != nil {
+		_ = j.lock.Close() // it holds nothing
+		j.lock = nil
+	}
 	return err
 }
 
@@ -113,8 +118,51 @@ var (
 	ErrNoJournal = errors.New("there is no such interrupted plan")
 )
 
-// Interrupted lists the plans that can go on, the latest first. Nobody runs them now. What
-// a journal lacks makes it no plan; such folders are removed once nobody holds them.
+// Bounds of what is kept for plans that nobody goes on with.
+const (
+	maxJournals = 50
+	journalAge  = 30 * 24 * time.Hour
+)
+
+// prune removes the journals that nobody will miss: old ones, the oldest of too many, and
+// those that cannot be read. What a process holds stays.
+func (js *Journals) prune() {
+	entries, err := os.ReadDir(js.Dir)
+	if err != nil {
+		return // there are none, or the next one to be made says what is wrong
+	}
+	var kept []*Journal
+	for _, e := range entries {
+		j := &Journal{ID: e.Name(), dir: filepath.Join(js.Dir, e.Name())}
+		untouched := old(e) // before its lock touches it
+		if !sandbox.ValidID(e.Name()) || j.own() != nil {
+			continue
+		}
+		switch err := j.load(); {
+		case err == nil && time.Since(j.Created) < journalAge:
+			kept = append(kept, j)
+		case err == nil, untouched:
+			_ = j.Remove() // the next plan tries again
+			continue
+		}
+		_ = j.Release()
+	}
+	slices.SortFunc(kept, func(a, b *Journal) int { return b.Created.Compare(a.Created) })
+	for _, j := range kept[min(len(kept), maxJournals):] {
+		if j.own() == nil {
+			_ = j.Remove()
+		}
+	}
+}
+
+// old reports whether a folder has not been touched for so long that nobody is about to
+// make a journal of it.
+func old(e os.DirEntry) bool {
+	info, err := e.Info()
+	return err == nil && time.Since(info.ModTime()) > time.Hour
+}
+
+// Interrupted lists the plans that can go on, the latest first. Nobody runs them now.
 func (js *Journals) Interrupted() ([]*Journal, error) {
 	entries, err := os.ReadDir(js.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"airlock/internal/executor"
 	"airlock/internal/tool"
@@ -195,5 +197,47 @@ func TestARefusedStepIsNotFinished(t *testing.T) {
 	list, err := w.plans.Journals.Interrupted()
 	if err != nil || len(list) != 1 || list[0].Finished() != 1 {
 		t.Errorf("Interrupted = %+v, %v, want one plan with one finished step", list, err)
+	}
+}
+
+func TestJournalsThatNobodyWillMissAreRemoved(t *testing.T) {
+	w := newPlanWorld(t)
+	js := w.plans.Journals
+	running, err := js.Create("aaaaaaaaaaaaaaaa", w.plan("true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Release()
+	day := 24 * time.Hour
+	make := func(id string, age time.Duration, text string) {
+		t.Helper()
+		dir := filepath.Join(js.Dir, id)
+		if text == "" {
+			text = fmt.Sprintf(`{"created":%q,"plan":{"kind":"answer_only"}}`, time.Now().Add(-age).Format(time.RFC3339Nano))
+		}
+		err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "plan.json"), []byte(text), 0o600),
+			os.WriteFile(filepath.Join(dir, "steps.jsonl"), nil, 0o600), os.Chtimes(dir, time.Now().Add(-age), time.Now().Add(-age)))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	make("baaaaaaaaaaaaaaa", 40*day, "")
+	make("caaaaaaaaaaaaaaa", time.Minute, `{"torn`)
+	make("daaaaaaaaaaaaaaa", 2*day, `{"torn`)
+	for i := range 60 {
+		make(fmt.Sprintf("eaaaaaaaaaaaaa%c%c", 'a'+i/10, 'a'+i%10), time.Duration(i)*time.Hour, "")
+	}
+	last, err := js.Create("faaaaaaaaaaaaaaa", w.plan("true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer last.Release()
+	for id, want := range map[string]bool{
+		"aaaaaaaaaaaaaaaa": true, "baaaaaaaaaaaaaaa": false, "caaaaaaaaaaaaaaa": true, "daaaaaaaaaaaaaaa": false,
+		"eaaaaaaaaaaaaaaa": true, "eaaaaaaaaaaaaaej": true, "eaaaaaaaaaaaaafa": false, "faaaaaaaaaaaaaaa": true,
+	} {
+		if _, err := os.Stat(filepath.Join(js.Dir, id)); (err == nil) != want {
+			t.Errorf("the journal %s is there: %t, want %t", id, err == nil, want)
+		}
 	}
 }

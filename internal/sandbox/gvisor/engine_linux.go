@@ -167,3 +167,29 @@ func buildID() (string, error) {
 	data, err := s.Data()
 	return string(data), err
 }
+
+// source is what this program was built from: a commit, and whether that was changed; ""
+// where the build does not say.
+func source() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	commit, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = ", changed"
+		}
+	}
+	if commit == "" {
+		return ""
+	}
+	return commit + changed
+}
+
+// otherSource reports whether two programs are known to be built from different sources:
+// a driver and a keeper must be of one.
+func otherSource(a, b string) bool { return a != "" && b != "" && a != b }

@@ -105,6 +105,12 @@ func (k *keeper) handle(req *request, file *os.File) reply {
 		defer file.Close()
 	}
 	switch {
+	case req.Op == opStart && k.plan == nil && req.Plan != nil && otherSource(req.Plan.Source, source()):
+		return reply{
+			Error:  "airlock was built from " + req.Plan.Source + ", its engine from " + source(),
+			Reason: "the airlock-engine beside airlock is of another version",
+			Mend:   "copy both from the same build (make build makes them), or remove airlock-engine: airlock does without",
+		}
 	case req.Op == opStart && k.plan == nil && req.Plan != nil:
 		k.plan = req.Plan
 		notes, err := k.start()

@@ -54,7 +54,7 @@ func (b *box) makeDir() error {
 // prepare writes what the engine reads.
 func (b *box) prepare() (*plan, error) {
 	p := &plan{
-		ID: b.spec.ID, Dir: b.dir, EngineLog: b.driver.opts.EngineLog, Filestore: filestore(b.dir),
+		Source: source(), ID: b.spec.ID, Dir: b.dir, EngineLog: b.driver.opts.EngineLog, Filestore: filestore(b.dir),
 		CPUs: b.spec.Limits.CPUs, Memory: b.spec.Limits.Memory, Agent: b.driver.opts.Agent,
 		UpperMemory: b.driver.opts.UpperMemory,
 	}

@@ -24,6 +24,7 @@ type request struct {
 
 // plan is what the keeper needs to know to start a sandbox.
 type plan struct {
+	Source    string  `json:"source"` // of the driver: see source
 	ID        string  `json:"id"`
 	Dir       string  `json:"dir"` // the sandbox's folder
 	Filestore string  `json:"filestore"`

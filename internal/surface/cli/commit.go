@@ -59,6 +59,9 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 				return p.printJSON(rep)
 			}
 			p.tellCommit(rep, dry)
+			if len(rep.Committed) == 0 && len(rep.Left) > 0 {
+				return fail(exitGeneral, nil)
+			}
 			return nil
 		},
 	}
@@ -86,6 +89,11 @@ func commitCode(err error) int {
 
 // tellCommit says what a commit did, or after a dry run would do.
 func (p *Program) tellCommit(rep *changes.CommitReport, dry bool) {
+	if len(rep.Committed) == 0 && len(rep.Left) > 0 {
+		p.say("nothing was committed: what was asked for is left out")
+		p.tellLeft(rep)
+		return
+	}
 	if len(rep.Committed) == 0 && rep.Remaining == 0 {
 		p.say("there is nothing left to commit in the working folder (airlock changes --all %s lists what is elsewhere)", rep.ID)
 		p.tellLeft(rep)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +79,7 @@ func (p *Program) showPlanJSON(plan *action.Plan, inside, host []executor.Review
 		j := r.Judgement
 		out.Steps = append(out.Steps, stepView{
 			r.Step.ID, r.Step.Description, r.Step.ShellCommand, r.WorkDir, r.Placeholders,
-			j.Risk, slices.Concat([]string{}, j.Touches), slices.Concat([]tool.Need{}, j.Needs), inside[i].Judgement, j,
+			j.Risk, append([]string{}, j.Touches...), append([]tool.Need{}, j.Needs...), inside[i].Judgement, j,
 		})
 	}
 	return p.printJSON(out)
