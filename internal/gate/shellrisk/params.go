@@ -10,7 +10,8 @@ import (
 func (r *wordReader) param(p *syntax.ParamExp) {
 	w := r.w
 	if p.Exp != nil && p.Exp.Word != nil {
-		w.one(p.Exp.Word, r.sc, r.fr) // for what it runs
+		f := w.one(p.Exp.Word, r.sc, r.fr) // for what it runs
+		r.cur.unsafe = r.cur.unsafe || standsIn(p.Exp.Op) && (f.unsafe || f.Known && !safeNumber(f.Value))
 	}
 	if p.Repl != nil {
 		w.one(p.Repl.Orig, r.sc, r.fr)
@@ -66,12 +67,26 @@ func (r *wordReader) param(p *syntax.ParamExp) {
 		r.unknown(map[bool]string{true: v.prefix}[plain], many, v.num && plain)
 		r.plain(kept)
 	}
-	if _, set := r.sc.lookup(name); set && !v.safe {
+	if _, set := r.sc.lookup(name); set && !v.safe || !set && (readIn[name] || strings.Trim(name, "0123456789@*") == "") {
 		r.cur.unsafe = true
 	}
 }
 
 var numericNames = map[string]bool{"RANDOM": true, "SECONDS": true, "UID": true, "EUID": true, "PPID": true, "LINENO": true, "BASHPID": true, "EPOCHSECONDS": true}
+
+// readIn are the variables into which the shell puts what it reads. The words that a shell
+// or a function is given, $1 and so on, are of that kind as well.
+var readIn = map[string]bool{"REPLY": true, "MAPFILE": true, "OPTARG": true, "BASH_REMATCH": true, "COPROC": true}
+
+// standsIn reports whether what follows an operator can be the expansion's value.
+func standsIn(op syntax.ParExpOperator) bool {
+	switch op {
+	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull,
+		syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+		return true
+	}
+	return false
+}
 
 func (r *wordReader) ifsChanged() bool {
 	_, changed := r.sc.lookup("IFS")
@@ -189,12 +204,28 @@ func (w *walker) arithmField(f *field, sc *scope, fr frame) {
 	if strings.Contains(f.Value, "[") {
 		w.strange(fr, "arithmetic on a value that could run a command")
 	}
-	for name := range strings.FieldsFuncSeq(f.Value, func(r rune) bool { return !isNameRune(r) }) {
-		if v, ok := sc.lookup(name); ok && !v.safe {
-			w.strange(fr, "arithmetic on a variable whose value could run a command")
-			return
+	if !w.numbersOnly(f.Value, sc, 0) {
+		w.strange(fr, "arithmetic on a variable whose value could run a command")
+	}
+}
+
+// maxNested is how many variables' values that are names of others are followed.
+const maxNested = 8
+
+// numbersOnly reports whether the names in an expression stand for what is safe in one,
+// the names that their values hold as well.
+func (w *walker) numbersOnly(text string, sc *scope, depth int) bool {
+	for name := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isNameRune(r) }) {
+		w.step()
+		v, ok := sc.lookup(name)
+		if w.over || !ok && readIn[name] || ok && !v.safe || depth > maxNested {
+			return false
+		}
+		if ok && v.Known && v.Value != text && !w.numbersOnly(v.Value, sc, depth+1) {
+			return false
 		}
 	}
+	return true
 }
 
 func isNameRune(r rune) bool {
