@@ -155,3 +155,39 @@ func sshpass(v view, _, end int, _ *rule) span {
 	}
 	return c.settle(span{from, from + len(value)})
 }
+
+// mysqlLine is how far behind the program's name its password is looked for.
+const mysqlLine = 300
+
+// mysqlPassword finds the password that mysql and its kin take right behind -p.
+func mysqlPassword(v view, _, end int, _ *rule) span {
+	stop := min(len(v.text), end+mysqlLine)
+	for i := end; i < stop; i++ {
+		switch v.text[i] {
+		case '\n', '\r', ';', '|', '&':
+			return span{}
+		case ' ':
+		default:
+			continue
+		}
+		from := i + len(" -p")
+		if from >= stop || v.text[i+1:from] != "-p" || v.text[from] == ' ' {
+			continue
+		}
+		if v.text[from] == '"' || v.text[from] == '\'' {
+			from++
+		}
+		to := from
+		for to < stop && !strings.ContainsRune(" \t\r\n;|&\"'\\", rune(v.text[to])) {
+			to++
+		}
+		if to == len(v.text) && v.open(to) {
+			return undecided
+		}
+		return span{from, to}
+	}
+	if stop == len(v.text) && v.open(stop) {
+		return undecided
+	}
+	return span{}
+}

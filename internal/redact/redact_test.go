@@ -43,6 +43,8 @@ var secrets = []struct{ name, in, want string }{
 	{"a PyPI token", glue("pypi-AgEI", "cHlwaS5vcmc", long), "[redacted:pypi-token]"},
 	{"a JSON web token", "t=" + jwt + ";", "t=[redacted:jwt];"},
 	{"a bot's token", "https://api.telegram.org/bot123456789:" + glue("AA", long[:33]) + "/getMe", "https://api.telegram.org/bot123456789:[redacted:telegram-token]/getMe"},
+	{"a password for mysql", "mysql -uroot -phunter2 db; x", "mysql -uroot -p[redacted:password] db; x"},
+	{"a quoted one for mysqldump", `mysqldump -h x -p'hunter2' db`, `mysqldump -h x -p'[redacted:password]' db`},
 	{"a header", "Authorization: Bearer abc.def-123\n", "Authorization: Bearer [redacted:authorization]\n"},
 	{"a header in a command", `curl -H "Authorization: Basic dXNlcjpwYXNz" https://x`, `curl -H "Authorization: Basic [redacted:authorization]" https://x`},
 	{"a header in a command in a text", `"curl -H \"Authorization: token abcdef\" x"`, `"curl -H \"Authorization: token [redacted:authorization]\" x"`},

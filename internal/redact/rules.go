@@ -64,6 +64,7 @@ var rules = []rule{
 	{id: "url-password", words: []string{"://"}, look: urlPassword},
 	{id: "netrc", words: []string{"machine", "default"}, look: netrc},
 	{id: "user-password", words: []string{"-u", "--user", "--proxy-user"}, look: userPassword},
+	{id: "password", words: []string{"mysql", "mariadb"}, look: mysqlPassword},
 	{id: "sshpass", words: []string{"sshpass -p"}, look: sshpass},
 	{id: "password", words: passwordWords, look: assignment},
 	{id: "secret", words: secretWords, look: assignment},
