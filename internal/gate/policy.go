@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"airlock/internal/gate/shellrisk"
 	"airlock/internal/tool"
 )
 
@@ -251,6 +252,10 @@ func (d *document) assemble(n ast.Node, w *draft, r *rule) error {
 		r.hosts = append(r.hosts, glob(hostName(h)))
 	}
 	for _, p := range w.programs {
+		// It would match nothing, and nobody would notice: a pattern is no regular expression.
+		if strings.ContainsAny(p, "|;&()<> \t") && p != shellrisk.ForkBomb {
+			return d.fail(w.programNode, "program %q is no program's name; write several as a list: [git, hg]", p)
+		}
 		c, err := parseProgram(p)
 		if err != nil {
 			return d.fail(w.programNode, "program %s: %v", p, err)

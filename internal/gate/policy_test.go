@@ -52,6 +52,8 @@ func TestLoadErrorsNameThePlaceAndTheMend(t *testing.T) {
 		{"an unknown risk", head + "- name: a\n  risk: [destructiv]\n", `did you mean "destructive"?`},
 		{"an unknown operation", head + "- name: a\n  paths: /x\n  op: remove\n", `"remove" is not one of delete, read, write`},
 		{"no condition", head + "- name: a\n  verdict: deny\n", "has no condition"},
+		{"programs as a regular expression has them", head + "- name: a\n  program: ls|rm\n", "as a list"},
+		{"a program with its arguments", head + "- name: a\n  program: git push\n", "no program's name"},
 		{"arguments of no program", head + "- name: a\n  args: [push]\n", "args without a program"},
 		{"an operation on no path", head + "- name: a\n  program: rm\n  op: delete\n", "op without paths"},
 		{"an empty list", head + "- name: a\n  program: []\n", "program is empty"},
