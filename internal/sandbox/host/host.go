@@ -56,14 +56,15 @@ func Start(ctx context.Context, opts *Options) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to an agent on the host: %w", err)
 	}
-	defer far.Close()
 	//nolint:noctx // The agent outlives ctx; Close ends it.
 	cmd := exec.Command(program, "--listen", "stdio", "--log-level", "warn")
 	cmd.Args[0] = "airlock-agent"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = far, far, opts.Stderr
 	cmd.SysProcAttr = apart()
 	cmd.WaitDelay = endTime
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	far.Close() // it is the child's: while it is open here, the child's end cannot be seen
+	if err != nil {
 		near.Close()
 		return nil, fmt.Errorf("start an agent on the host: %w", err)
 	}
