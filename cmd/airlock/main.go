@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime/debug"
 
 	"airlock/internal/sandbox/gvisor"
@@ -35,6 +36,8 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, "airlock:", err)
 		return 125
 	}
-	defer end()
-	return cli.Run(ctx, p, args)
+	code := cli.Run(ctx, p, args)
+	signal.Ignore(os.Interrupt) // the record is being closed, and nothing else is left to end
+	end()
+	return code
 }

@@ -207,7 +207,7 @@ func TestJournalsThatNobodyWillMissAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer running.Release()
+	release(t, running)
 	day := 24 * time.Hour
 	make := func(id string, age time.Duration, text string) {
 		t.Helper()
@@ -231,7 +231,7 @@ func TestJournalsThatNobodyWillMissAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer last.Release()
+	release(t, last)
 	for id, want := range map[string]bool{
 		"aaaaaaaaaaaaaaaa": true, "baaaaaaaaaaaaaaa": false, "caaaaaaaaaaaaaaa": true, "daaaaaaaaaaaaaaa": false,
 		"eaaaaaaaaaaaaaaa": true, "eaaaaaaaaaaaaaej": true, "eaaaaaaaaaaaaafa": false, "faaaaaaaaaaaaaaa": true,
@@ -240,4 +240,13 @@ func TestJournalsThatNobodyWillMissAreRemoved(t *testing.T) {
 			t.Errorf("the journal %s is there: %t, want %t", id, err == nil, want)
 		}
 	}
+}
+
+// release gives a journal back when the test ends.
+func release(t *testing.T, j *executor.Journal) {
+	t.Cleanup(func() {
+		if err := j.Release(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -94,8 +94,12 @@ func (s *signals) send(name string) {
 	}
 }
 
-// stop gives signals their usual meaning back.
+// stop gives signals their usual meaning back. Who has interrupted already wants no more
+// than the command's end: another interrupt must not end what is left to be put in order.
 func (s *signals) stop() {
+	if s.code() != 0 {
+		signal.Ignore(os.Interrupt)
+	}
 	signal.Stop(s.in)
 	close(s.in)
 	<-s.done
