@@ -114,7 +114,7 @@ func (p *Program) tryPlan(ctx context.Context, f *planFlags, plan *action.Plan, 
 	if err != nil {
 		return err
 	}
-	if go_, err := p.tellReview(ctx, req, asking, screen); err != nil || !go_ {
+	if goOn, err := p.tellReview(ctx, req, asking, screen); err != nil || !goOn {
 		return err
 	}
 	sink, closeEvents, err := p.openEvents(ctx, f.events, screen)

@@ -171,6 +171,9 @@ func (p *Program) tellReview(ctx context.Context, req *executor.PlanRequest, ask
 			}
 		}
 		req.Plan = &plan
+		if len(plan.Steps) == 0 {
+			p.say("no step is left to run")
+		}
 		return len(plan.Steps) > 0, nil
 	case "host":
 		req.Direct = true
