@@ -61,6 +61,12 @@ func FuzzAnalyze(f *testing.F) {
 		if len(line) > 4096 || !parses(line) {
 			return
 		}
+		if strings.ContainsRune(line, 0) { // no shell can be given it: it is unknown, whatever stands beside it
+			if r.Risk.Less(shellrisk.Unknown) {
+				t.Errorf("Risk = %s of %q, which holds a NUL", r.Risk, line)
+			}
+			return
+		}
 		for _, more := range []string{line + "\nrm -rf /", "rm -rf /\n" + line} {
 			if !parses(more) || strings.Contains(line, "rm") && strings.Contains(line, "(") {
 				continue // a here-document without an end takes it in; a function may have its name

@@ -196,7 +196,7 @@ func TestACanceledPacmanLeavesNoLock(t *testing.T) {
 	m := really[slices.IndexFunc(really, func(m managed) bool { return m.name == "pacman" })]
 	b := newBox(t, m.setup+`
 echo ID=arch >/etc/os-release; mkfifo /srv/slow
-printf 'post_install() { echo started >/srv/slow; sleep 1000; }\n' >/srv/install
+printf 'post_install() { echo started >/srv/slow; exec sleep 1000; }\n' >/srv/install
 sed -i 's|mkdir -p /srv/p/usr/share|mkdir -p /srv/p; cp /srv/install /srv/p/.INSTALL; &|; s|\.PKGINFO usr|.PKGINFO .INSTALL usr|' /srv/publish
 sh /srv/publish airlock-hello-1; touch /srv/repo/t.db
 `, m.programs...)

@@ -18,7 +18,8 @@ cd /run; mkdir openrc; cd openrc
 mkdir daemons exclusive failed hotplugged inactive init.d options scheduled started starting stopping stopped tmp wasinactive
 echo default >softlevel
 cd /etc/init.d
-printf '#!/sbin/openrc-run\ndescription="A good one"\ncommand=/bin/sleep\ncommand_args=1000\ncommand_background=yes\npidfile=/run/good.pid\nextra_started_commands=reload\nreload() { :; }\n' >airlock-good
+printf '#!/sbin/openrc-run\ndescription="A good one"\ncommand=/run/airlock-sleep\ncommand_args=1000\ncommand_background=yes\npidfile=/run/good.pid\nextra_started_commands=reload\nreload() { :; }\n# What was ended is there until process 1 has collected it, and start takes it for running.\nstop_post() { n=0; while pgrep -x airlock-sleep >/dev/null && [ $n -lt 200 ]; do sleep 0.05; n=$((n + 1)); done; }\n' >airlock-good
+cp /bin/sleep /run/airlock-sleep
 printf '#!/sbin/openrc-run\ncommand=/bin/sleep\ncommand_args=1000\ncommand_background=yes\npidfile=/run/plain.pid\n' >airlock-plain
 printf '#!/sbin/openrc-run\nstart() { echo no such luck >&2; return 1; }\n' >airlock-bad
 printf '#!/sbin/openrc-run\nstatus() { echo crashed; return 32; }\n' >airlock-crashed
