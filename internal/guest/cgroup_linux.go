@@ -35,7 +35,6 @@ type cgroups struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
-	next int
 	busy []*cgroup // could not be removed yet: background children are in them
 }
 
@@ -56,19 +55,20 @@ func (c *cgroups) create(limit int64) (*cgroup, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	c.next++
-	name := fmt.Sprintf("airlock-%d-%d", os.Getpid(), c.next)
 	full := len(c.busy) >= maxKeptCgroups
 	c.mu.Unlock()
 	if full {
 		return nil, fmt.Errorf("%d control groups are still in use by background processes", maxKeptCgroups)
 	}
-	g := &cgroup{dir: filepath.Join(home, name), max: limit}
+	// A name of its own: another agent of this process, or an earlier process of this number,
+	// may have left a group behind.
+	dir, err := os.MkdirTemp(home, fmt.Sprintf("airlock-%d-*", os.Getpid()))
+	if err != nil {
+		return nil, fmt.Errorf("make a control group for the limit: %w", err)
+	}
+	g := &cgroup{dir: dir, max: limit}
 	if !v2 {
 		g.home = home
-	}
-	if err := os.Mkdir(g.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make a control group for the limit: %w", err)
 	}
 	if !v2 {
 		limit++ // the thread that forks counts while it is inside
