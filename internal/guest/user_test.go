@@ -201,3 +201,15 @@ func TestGroupsGoWithTheAgent(t *testing.T) {
 		t.Errorf("exit code %d, and there are left %q", code, groups())
 	}
 }
+
+func TestTwoAgentsOfAProcessDoNotMeetInAControlGroup(t *testing.T) {
+	needPids(t)
+	for _, who := range []string{"first", "second"} {
+		w := connect(t, nil)
+		// What it leaves behind keeps the first agent's group in being.
+		res := w.exec(object{"cmd": "sleep 30 >/dev/null 2>&1 & echo " + who, "max_procs": 10})
+		if res.Stdout != who+"\n" || res.ExitCode != 0 {
+			t.Errorf("the %s agent's command: %+v", who, res)
+		}
+	}
+}
