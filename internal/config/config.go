@@ -17,6 +17,7 @@ type Config struct {
 	Record   Record
 	Plugins  []string // folders in which plugins are looked for, beside the usual one; absolute
 	Approval Approval
+	AI       AI
 }
 
 // Record bounds the record of what was done.
@@ -35,6 +36,7 @@ func Default() *Config {
 	return &Config{
 		Record:   Record{MaxAge: 90 * 24 * time.Hour, MaxSize: 256 << 20},
 		Approval: Approval{Expires: 5 * time.Minute},
+		AI:       AI{Instructions: true, Tools: true, Timeout: 5 * time.Minute, MaxTokens: 8192},
 	}
 }
 
@@ -96,5 +98,6 @@ func (c *Config) members() members {
 		"approval": section(members{
 			"expires": age(&c.Approval.Expires),
 		}),
+		"ai": c.AI.read,
 	}
 }

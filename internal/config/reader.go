@@ -102,7 +102,9 @@ func (r *reader) check(tokens token.Tokens) error {
 	count := 0
 	for _, tk := range tokens {
 		switch tk.Type {
-		case token.AnchorType, token.AliasType, token.TagType, token.MergeKeyType, token.DirectiveType:
+		case token.AliasType:
+			return r.at(tk, "settings have no anchors, aliases, tags or merges; what begins with * is written in quotes")
+		case token.AnchorType, token.TagType, token.MergeKeyType, token.DirectiveType:
 			return r.at(tk, "settings have no anchors, aliases, tags or merges")
 		case token.MappingStartType, token.SequenceStartType, token.SequenceEntryType, token.MappingKeyType:
 			if count++; count > maxCollections {
@@ -151,6 +153,8 @@ func (r *reader) mapping(n ast.Node, name string, m members) error {
 		}
 		read, known := m[key]
 		switch {
+		case !known && name == "ai" && secret(key):
+			return r.fail(v.Key, "ai: a key does not belong in a file; set key_command to a command that prints it, such as pass show openai, or set the provider's own variable")
 		case !known:
 			return r.fail(v.Key, "%s: there is no %q%s", name, key, suggest(key, m))
 		case seen[key]:
