@@ -137,8 +137,12 @@ type (
 	}
 	// Mending says that the answer was no valid plan, and that the model is asked once more.
 	Mending struct{ Problems []action.Problem }
-	// Lowered says that the endpoint has no such Format, and what is asked for instead.
-	Lowered struct{ From, To Format }
+	// Lowered says that the endpoint lacks a Feature, and what Format is asked for from
+	// now on: the same one where it was tools, or the choice of one, that are done without.
+	Lowered struct {
+		From, To Format
+		Feature  Feature
+	}
 )
 
 func (Asked) progress()    {}
