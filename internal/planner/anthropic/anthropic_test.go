@@ -1,0 +1,123 @@
+package anthropic_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"airlock/internal/planner"
+	"airlock/internal/planner/anthropic"
+	"airlock/internal/planner/endpoint"
+	"airlock/internal/planner/modeltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// key is one that no real account has.
+const key = "sk-ant-api03-modeltest-4f9c2e7a"
+
+// model makes a model at url, and ends its connections with the test.
+func model(t testing.TB, url string, opts *endpoint.Options) *anthropic.Model {
+	t.Helper()
+	client := endpoint.Client(opts)
+	t.Cleanup(client.CloseIdleConnections)
+	m, err := anthropic.New(&anthropic.Options{Model: "claude-sonnet-5-5", BaseURL: url, Key: key, HTTP: client})
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	return m
+}
+
+// ask is a request with a text alone.
+func ask(text string) *planner.Request {
+	return &planner.Request{
+		System:   "You plan.",
+		Messages: []planner.Message{{Role: planner.User, Text: text}},
+		Format:   planner.FormatText,
+	}
+}
+
+func answer(t *testing.T, m *anthropic.Model, req *planner.Request) *planner.Answer {
+	t.Helper()
+	a, err := m.Answer(t.Context(), req, nil)
+	if err != nil {
+		t.Fatalf("Answer: %v", err)
+	}
+	return a
+}
+
+// fault asks, and gives the error.
+func fault(t *testing.T, m *anthropic.Model, req *planner.Request) *planner.Error {
+	t.Helper()
+	a, err := m.Answer(t.Context(), req, nil)
+	var e *planner.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("Answer = %+v, %v, want a *planner.Error", a, err)
+	}
+	if strings.Contains(e.Error(), key) {
+		t.Errorf("the key is in the error %q", e)
+	}
+	return e
+}
+
+func TestAnAnswerComesAsItIsWritten(t *testing.T) {
+	script := &modeltest.Script{Turns: []modeltest.Turn{{
+		Thinking: "Let me see: a file is wanted.",
+		Text:     "I look at it first.",
+		Calls:    []planner.ToolCall{{ID: "toolu_1", Name: "fs_read_file", Args: json.RawMessage(`{"path":"/etc/hostname"}`)}},
+		Usage:    planner.Usage{Input: 2101, Cached: 1500, Output: 87},
+		Chunk:    5,
+	}}}
+	m := model(t, modeltest.Anthropic(t, script), nil)
+	var text, args strings.Builder
+	thought, tools := 0, map[string]int{}
+	req := ask("what is this machine called?")
+	req.Tools = []planner.ToolDef{{Name: "fs_read_file", Description: "Reads a file.", Schema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)}}
+	a, err := m.Answer(t.Context(), req, func(d planner.Delta) {
+		text.WriteString(d.Text)
+		args.WriteString(d.Args)
+		if d.Thinking {
+			thought++
+		}
+		if d.Tool != "" {
+			tools[d.Tool]++
+		}
+	})
+	if err != nil {
+		t.Fatalf("Answer: %v", err)
+	}
+	opaque := a.Opaque
+	a.Opaque = nil
+	want := &planner.Answer{
+		Text:  "I look at it first.",
+		Calls: []planner.ToolCall{{ID: "toolu_1", Name: "fs_read_file", Args: json.RawMessage(`{"path":"/etc/hostname"}`)}},
+		Stop:  planner.StopTools,
+		Usage: planner.Usage{Input: 2101, Cached: 1500, Output: 87},
+		Model: "claude-sonnet-5-5",
+	}
+	if diff := cmp.Diff(want, a); diff != "" {
+		t.Errorf("Answer (-want +got):\n%s", diff)
+	}
+	if text.String() != want.Text || args.String() != string(want.Calls[0].Args) || thought < 2 || tools["fs_read_file"] < 2 || len(tools) != 1 {
+		t.Errorf("it came as %q, %q, thought %d times, called %v", text.String(), args.String(), thought, tools)
+	}
+	if !json.Valid(opaque) || !strings.Contains(string(opaque), "redacted.") {
+		t.Errorf("Opaque = %s, want the thoughts", opaque)
+	}
+}
+
+func TestItIsBoundedInTime(t *testing.T) {
+	script := &modeltest.Script{Turns: []modeltest.Turn{{Silent: true}}}
+	m := model(t, modeltest.Anthropic(t, script), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := m.Answer(ctx, ask("hello"), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Answer: err = %v, want the context's", err)
+	}
+}
