@@ -126,7 +126,7 @@ changed, and lets out only the changes you commit.
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.toolCmd(),
-		p.policyCmd(), p.logCmd(), p.doctorCmd())
+		p.policyCmd(), p.logCmd(), p.hookCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root
 }

@@ -1,0 +1,102 @@
+# What airlock hook bash prints, for: eval "$(airlock hook bash)" in ~/.bashrc.
+# Taken out by removing that line; docs/shell.md says what it keeps, and where.
+if [[ $- == *i* && -n ${BASH_VERSION-} && ${_airlock_hook-} != "$$" ]]; then
+_airlock_hook=$$
+_airlock_dir=@FOLDER@
+_airlock_token=@TOKEN@
+_airlock_ran=0 _airlock_own='' _airlock_seen='' _airlock_entry='' _airlock_exit='' _airlock_kept='' _airlock_kept_exit=''
+\unset AIRLOCK_LAST_COMMAND AIRLOCK_LAST_EXIT_CODE
+
+# Before each prompt. The history itself holds the command; what is kept here are the
+# number of its entry and the exit code. Nothing is started, and nothing written.
+function _airlock_prompt {
+  \builtin local _airlock_status=$? _airlock_now='\!' _airlock_new=''
+  if [[ ! -o history ]]; then
+    _airlock_seen='' _airlock_entry='' _airlock_exit=''
+  elif (( BASH_VERSINFO[0] < 5 )); then
+    [[ -n $_airlock_own ]] || _airlock_exit=$_airlock_status _airlock_kept=''
+  else
+    _airlock_now=${_airlock_now@P}
+    if [[ -n $_airlock_own || -z $_airlock_seen ]]; then
+      :
+    elif [[ ${PS0-} == *_airlock_ran* && $_airlock_ran == 0 ]]; then
+      : # nothing ran: an empty line, or one that was given up
+    elif [[ $_airlock_now != "$_airlock_seen" ]]; then
+      _airlock_entry=$_airlock_now _airlock_exit=$_airlock_status
+    elif [[ $_airlock_ran != 0 ]]; then
+      # It left no entry of its own: the same command once more, or one that is not kept.
+      if [[ $_airlock_entry == "$_airlock_now" && ${HISTCONTROL-} == *@(dups|both)* ]]; then
+        _airlock_exit=$_airlock_status
+      else
+        _airlock_entry='' _airlock_exit=''
+      fi
+    fi
+    _airlock_seen=$_airlock_now
+  fi
+  _airlock_ran=0 _airlock_own=''
+  if [[ -n $_airlock_dir && -s $_airlock_dir/history-$$-$_airlock_token ]]; then _airlock_take; fi
+  \builtin return "$_airlock_status"
+}
+
+# Takes the lines that airlock left for the history. Nothing of them is evaluated: printf
+# turns \0nnn into a byte, and history -s stores a word.
+function _airlock_take {
+  \builtin local _airlock_file=$_airlock_dir/history-$$-$_airlock_token _airlock_line='' _airlock_n=0 _airlock_now='\!'
+  [[ -f $_airlock_file && -O $_airlock_file && ! -L $_airlock_file ]] || \builtin return 0
+  while IFS= \builtin read -r _airlock_line && (( _airlock_n++ < 1000 )); do
+    \builtin printf -v _airlock_line '%b' "$_airlock_line"
+    if [[ -n $_airlock_line ]]; then \builtin history -s -- "$_airlock_line"; fi
+  done <"$_airlock_file"
+  : >|"$_airlock_file"
+  if [[ -n $_airlock_seen ]]; then _airlock_seen=${_airlock_now@P}; fi
+  \builtin return 0
+}
+
+# Runs airlock with what is known of the last command, in variables of that one process.
+function _airlock_run {
+  \builtin local _airlock_text='' _airlock_code=$_airlock_exit _airlock_k=$_airlock_entry _airlock_now='\!' _airlock_last=''
+  if (( BASH_VERSINFO[0] < 5 )); then
+    # The entry before this line; and the same again if that was airlock itself.
+    if [[ -z $_airlock_kept ]]; then
+      _airlock_kept=$(\builtin fc -ln -1 -1 2>/dev/null) || :
+      _airlock_kept=${_airlock_kept#?} _airlock_kept=${_airlock_kept#?}
+    fi
+    _airlock_text=$_airlock_kept
+  elif [[ -n $_airlock_k ]] && (( _airlock_ran <= 1 )); then
+    # Entries are numbered anew where the history was read anew since: what counts is how
+    # far back the entry is. history says what number the last entry has.
+    _airlock_now=${_airlock_now@P}
+    _airlock_last=$(HISTTIMEFORMAT='' \builtin history 1 2>/dev/null) || :
+    if [[ $_airlock_last =~ ^\ *([0-9]+) ]]; then _airlock_last=${BASH_REMATCH[1]}; else _airlock_last=$_airlock_now; fi
+    if (( _airlock_now != _airlock_seen && _airlock_now != _airlock_seen + 1 )); then
+      (( _airlock_k += _airlock_now - _airlock_seen - 1, 1 ))
+    fi
+    (( _airlock_k += _airlock_last - _airlock_now, 1 ))
+    _airlock_text=$(\builtin fc -l "$_airlock_k" "$_airlock_k" 2>/dev/null) || :
+    if [[ $_airlock_text == "$_airlock_k"$'\t'* ]]; then
+      _airlock_text=${_airlock_text#*$'\t'} _airlock_text=${_airlock_text#?}
+    else
+      _airlock_text=''
+    fi
+  fi
+  if [[ $BASH_SUBSHELL == 0 ]]; then _airlock_own=1; fi
+  AIRLOCK_SHELL=bash AIRLOCK_SHELL_PID=$$ AIRLOCK_SHELL_HISTORY=${_airlock_dir:+history-$$-$_airlock_token} \
+    AIRLOCK_LAST_COMMAND=${_airlock_text:0:8192} AIRLOCK_LAST_EXIT_CODE=${_airlock_text:+$_airlock_code} \
+    @AIRLOCK@ "$@"
+}
+function airlock { _airlock_run "$@"; }
+if ! \builtin type ai >/dev/null 2>&1; then
+  function ai { _airlock_run ai "$@"; }
+fi
+
+# PS0 is expanded when a line was read and before it runs: it counts, and shows nothing.
+if \builtin shopt -q promptvars; then
+  PS0='${BASH_VERSION:$((_airlock_ran=${_airlock_ran:-0}+1,0)):0}'"${PS0-}"
+fi
+# The && keeps both $? and set -e as they are for what follows, the word at the end $_.
+if [[ $(\builtin declare -p PROMPT_COMMAND 2>/dev/null) == 'declare -a'* ]]; then
+  PROMPT_COMMAND=('_airlock_prompt "$_" && : "$_"' "${PROMPT_COMMAND[@]}")
+else
+  PROMPT_COMMAND='_airlock_prompt "$_" && : "$_"'${PROMPT_COMMAND:+$'\n'$PROMPT_COMMAND}
+fi
+fi

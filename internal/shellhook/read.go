@@ -1,0 +1,58 @@
+package shellhook
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Last is the last command of the shell that started this process.
+type Last struct {
+	Command  string // at most 8 KiB of valid UTF-8; "" where it is not known
+	ExitCode *int   // nil where it is not known
+	Stderr   string // at most 8 KiB: what it wrote; of a terminal's screen that is stdout too
+	Source   string // how Stderr was had: "tmux", "kitty", "wezterm"; "" for not at all
+}
+
+// Read reads what the shell and its terminal tell of the last command. The terminal is asked
+// only where there is a command, and for 300 milliseconds at most; ctx ends that sooner. What
+// cannot be had is left out.
+func Read(ctx context.Context, environ func(string) string) Last {
+	var last Last
+	if !slices.Contains(Shells(), environ(varShell)) {
+		return last
+	}
+	last.Command = strings.TrimRight(bounded(environ(varCommand), maxCommand), " \t\r\n")
+	if last.Command == "" {
+		return last
+	}
+	last.ExitCode = exitCode(environ(varCode))
+	last.Stderr, last.Source = screen(ctx, environ, last.Command)
+	return last
+}
+
+// exitCode reads what shells write: 0 to 255 in decimal, without anything else.
+func exitCode(s string) *int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > 255 || strconv.Itoa(n) != s {
+		return nil
+	}
+	return &n
+}
+
+// bounded makes text valid and cuts it to n bytes, between characters.
+func bounded(s string, n int) string {
+	if len(s) > n+utf8.UTFMax { // no more than needed is looked at
+		s = s[:n+utf8.UTFMax]
+	}
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
