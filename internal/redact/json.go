@@ -234,3 +234,6 @@ func encode(s string) []byte {
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
+
+// Name reports whether a name, such as a variable's, says that what it names is secret.
+func Name(name string) bool { return nameRule(name) != "" }
