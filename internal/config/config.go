@@ -9,7 +9,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/goccy/go-yaml/ast"
 )
 
 // A Config is the settings. Default gives those that hold where the file says nothing.
@@ -67,27 +70,67 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the settings: %w", err)
 	}
-	return Parse(path, text)
-}
-
-// Parse reads the text of the file; path is its name in errors.
-func Parse(path string, text []byte) (*Config, error) {
-	c := Default()
-	r := &reader{file: path}
-	root, err := r.parse(text)
+	c, ai, err := parse(path, text)
+	if err == nil && ai {
+		err = trusted(path, st)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if root == nil {
-		return c, nil
-	}
-	if err := r.mapping(root, "the settings", c.members()); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// members are what the file may hold: here a new setting is added.
+// trusted refuses a file that others could have written. It is asked where the file says
+// what is sent to whom, and what is run for a key.
+func trusted(path string, st fs.FileInfo) error {
+	fail := func(format string, args ...any) error {
+		return &Error{File: path, Text: fmt.Sprintf(format, args...)}
+	}
+	if !ownersKnown {
+		return nil
+	}
+	if uid := owner(st); uid > 0 && uid != os.Getuid() {
+		return fail("it belongs to another user, so its ai: is not trusted; make it yours, or the superuser's")
+	}
+	if mode := st.Mode().Perm(); mode&0o022 != 0 {
+		return fail("others may write to it (mode %#o), so its ai: is not trusted; chmod go-w %s", mode, path)
+	}
+	dir := filepath.Dir(path)
+	if st, err := os.Stat(dir); err == nil && st.Mode().Perm()&0o022 != 0 && st.Mode()&fs.ModeSticky == 0 {
+		return fail("others may write to its folder (mode %#o), so its ai: is not trusted; chmod go-w %s", st.Mode().Perm(), dir)
+	}
+	return nil
+}
+
+// Parse reads the text of the file; path is its name in errors.
+func Parse(path string, text []byte) (*Config, error) {
+	c, _, err := parse(path, text)
+	return c, err
+}
+
+// parse says too whether the file has an ai section.
+func parse(path string, text []byte) (c *Config, ai bool, err error) {
+	c = Default()
+	r := &reader{file: path}
+	root, err := r.parse(text)
+	if err != nil {
+		return nil, false, err
+	}
+	if root == nil {
+		return c, false, nil
+	}
+	m := c.members()
+	m["ai"] = func(r *reader, name string, n ast.Node) error {
+		ai = true
+		return c.AI.read(r, name, n)
+	}
+	if err := r.mapping(root, "the settings", m); err != nil {
+		return nil, false, err
+	}
+	return c, ai, nil
+}
+
+// members are what the file may hold beside ai: here a new setting is added.
 func (c *Config) members() members {
 	return members{
 		"record": section(members{
@@ -98,6 +141,5 @@ func (c *Config) members() members {
 		"approval": section(members{
 			"expires": age(&c.Approval.Expires),
 		}),
-		"ai": c.AI.read,
 	}
 }
