@@ -28,7 +28,7 @@ func (x *exchange) judge(res *http.Response) *planner.Error {
 	case res.StatusCode >= 300 && res.StatusCode < 400:
 		return x.redirected(res)
 	case res.StatusCode < 200 || res.StatusCode > 299:
-		return x.refused(res)
+		return x.refused(res, body)
 	}
 	start, err := body.peek()
 	if err != nil {
@@ -98,12 +98,13 @@ func (x *exchange) redirected(res *http.Response) *planner.Error {
 }
 
 // refused reads what an endpoint says with a bad status.
-func (x *exchange) refused(res *http.Response) *planner.Error {
+func (x *exchange) refused(res *http.Response, body *body) *planner.Error {
 	x.first, x.idle = min(x.first, errorBodyTime), min(x.idle, errorBodyTime)
 	x.started = time.Now()
+	body.quiet = true
 	guard := time.AfterFunc(errorBodyTime, func() { x.cancel(errIdle) })
 	defer guard.Stop()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // what was read has to do
+	text, _ := io.ReadAll(io.LimitReader(body, maxErrorBody)) // what was read has to do
 	if x.parent() != nil {
 		return x.failed(x.parent())
 	}
@@ -125,6 +126,7 @@ func (x *exchange) refused(res *http.Response) *planner.Error {
 
 // html says what page came in place of an answer.
 func (x *exchange) html(res *http.Response, body *body) *planner.Error {
+	body.quiet = true
 	page, _ := io.ReadAll(io.LimitReader(body, maxErrorBody)) // what was read has to do
 	if x.parent() != nil {
 		return x.failed(x.parent())
@@ -205,6 +207,7 @@ type body struct {
 	ahead []byte // was read, and not yet handed on
 	n     int64  // bytes so far
 	err   error
+	quiet bool // what goes wrong while it is read is not what went wrong
 }
 
 // peek reads until it sees how the body begins, spaces aside.
@@ -260,7 +263,11 @@ func (b *body) read(p []byte) (int, error) {
 	case err == io.EOF: //nolint:errorlint // what a reader returns at its end
 		b.err = io.EOF
 	default:
-		b.err = b.x.w.saw(b.x.failed(err))
+		failed := b.x.failed(err)
+		b.err = failed
+		if !b.quiet {
+			b.x.w.saw(failed)
+		}
 	}
 	return n, b.err
 }

@@ -183,7 +183,7 @@ func (w *Watched) hide(text string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.secrets {
-		text = strings.ReplaceAll(text, s, "[key]")
+		text = strings.ReplaceAll(text, s, "[redacted:key]")
 	}
 	return text
 }
