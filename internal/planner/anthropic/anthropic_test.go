@@ -121,3 +121,59 @@ func TestItIsBoundedInTime(t *testing.T) {
 		t.Errorf("Answer: err = %v, want the context's", err)
 	}
 }
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	for name, opts := range map[string]*anthropic.Options{
+		"nothing":                   nil,
+		"no model":                  {Model: " ", Key: key},
+		"a key with a line break":   {Model: "m", Key: key + "\nX-Other: 1"},
+		"a key with a blank":        {Model: "m", Key: key + " "},
+		"an address without scheme": {Model: "m", Key: key, BaseURL: "api.anthropic.com"},
+		"a file":                    {Model: "m", Key: key, BaseURL: "file:///etc/passwd"},
+		"no host":                   {Model: "m", Key: key, BaseURL: "https:///v1"},
+		"a password in the address": {Model: "m", Key: key, BaseURL: "https://me:" + key + "@example.com"},
+		"a query":                   {Model: "m", Key: key, BaseURL: "https://example.com/?key=" + key},
+		"no URL":                    {Model: "m", Key: key, BaseURL: "https://" + key + "\x7f"},
+	} {
+		m, err := anthropic.New(opts)
+		if err == nil || m != nil {
+			t.Errorf("%s: New = %v, %v, want an error", name, m, err)
+		} else if strings.Contains(err.Error(), key) || !strings.HasPrefix(err.Error(), "anthropic: ") {
+			t.Errorf("%s: err = %v", name, err)
+		}
+	}
+}
+
+func TestABaseURLIsTakenAsPeopleWriteIt(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "https://api.anthropic.com", "https://api.anthropic.com/": "https://api.anthropic.com",
+		"https://api.anthropic.com/v1": "https://api.anthropic.com", "https://api.anthropic.com/v1/": "https://api.anthropic.com",
+		"https://example.com/proxy/v1/messages": "https://example.com/proxy", "http://[::1]:8080/anthropic/": "http://[::1]:8080/anthropic",
+	} {
+		m, err := anthropic.New(&anthropic.Options{Model: "m", Key: key, BaseURL: text})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		info := m.Info()
+		wanted := planner.Info{
+			Provider: "anthropic", Model: "m", Endpoint: want,
+			Formats: []planner.Format{planner.FormatSchema, planner.FormatTool, planner.FormatText},
+		}
+		if diff := cmp.Diff(wanted, info); diff != "" {
+			t.Errorf("%q: Info (-want +got):\n%s", text, diff)
+		}
+	}
+	script := &modeltest.Script{Turns: []modeltest.Turn{{Text: "ok"}}}
+	url := modeltest.Anthropic(t, script)
+	for _, end := range []string{"", "/", "/v1", "/gateway", "/gateway/v1/"} {
+		answer(t, model(t, url+end, nil), ask("a"))
+	}
+	var paths []string
+	for _, seen := range script.Requests() {
+		paths = append(paths, seen.Path)
+	}
+	if diff := cmp.Diff([]string{"/v1/messages", "/v1/messages", "/v1/messages", "/gateway/v1/messages", "/gateway/v1/messages"}, paths); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
+	}
+}

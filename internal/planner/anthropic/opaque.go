@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 
 // A sealed is what planner.Message.Opaque holds: the blocks of an answer, which the API wants
 // back as they were, since it signs thoughts. It may come from a file: it is trusted no more
-// than the message it stands in.
+// than the message it stands in, and says nothing that the message does not say, but thoughts.
 type sealed struct {
 	Provider string        `json:"provider"`
 	Model    string        `json:"model"` // another model's thoughts are refused
@@ -53,7 +54,8 @@ func (m *Model) seal(d *draft) json.RawMessage {
 }
 
 // unseal gives the blocks of a message; nil where there are none of this model's, or where
-// they are not those of the message's text and calls.
+// they are not those of the message's text and calls: what was redacted there since is not to
+// go out here, nor what was thought of it.
 func (m *Model) unseal(message *planner.Message) []anthropic.ContentBlockParamUnion {
 	var s sealed
 	if len(message.Opaque) == 0 || json.Unmarshal(message.Opaque, &s) != nil || s.Provider != provider || s.Model != m.model {
@@ -76,7 +78,7 @@ func (m *Model) unseal(message *planner.Message) []anthropic.ContentBlockParamUn
 		case redactedBlock:
 			blocks = append(blocks, anthropic.NewRedactedThinkingBlock(b.Data))
 		case toolBlock:
-			if len(calls) == 0 || calls[0].ID != b.ID || calls[0].Name != b.Name {
+			if len(calls) == 0 || calls[0].ID != b.ID || calls[0].Name != b.Name || !sameJSON(arguments(calls[0].Args), arguments(b.Input)) {
 				return nil
 			}
 			blocks = append(blocks, anthropic.NewToolUseBlock(callID(b.ID), arguments(b.Input), callName(b.Name)))
@@ -90,4 +92,25 @@ func (m *Model) unseal(message *planner.Message) []anthropic.ContentBlockParamUn
 		return nil
 	}
 	return blocks
+}
+
+// sameJSON reports whether two values are the same, whatever the order of their members.
+func sameJSON(a, b json.RawMessage) bool {
+	x, y := canonical(a), canonical(b)
+	return x != nil && bytes.Equal(x, y)
+}
+
+// canonical is a value with its members in order; nil where it is none.
+func canonical(raw json.RawMessage) []byte {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return text
 }

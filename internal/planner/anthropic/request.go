@@ -51,11 +51,14 @@ func (m *Model) params(req *planner.Request) (*anthropic.MessageNewParams, error
 // where none may be called any more.
 func setTools(p *anthropic.MessageNewParams, req *planner.Request) error {
 	for _, def := range req.Tools {
-		var schema map[string]json.RawMessage
+		var schema object
 		if err := json.Unmarshal(def.Schema, &schema); err != nil {
-			return fmt.Errorf("the schema of the tool %s is no object: %w", def.Name, err)
+			return fmt.Errorf("the schema of the tool %s: %w", def.Name, err)
 		}
-		tool := &anthropic.ToolParam{Name: def.Name, InputSchema: param.Override[anthropic.ToolInputSchemaParam](def.Schema)}
+		if schema.get("type") == nil { // the API insists
+			schema.set("type", json.RawMessage(`"object"`))
+		}
+		tool := &anthropic.ToolParam{Name: def.Name, InputSchema: param.Override[anthropic.ToolInputSchemaParam](schema)}
 		if !isBlank(def.Description) {
 			tool.Description = anthropic.String(def.Description)
 		}
@@ -66,7 +69,9 @@ func setTools(p *anthropic.MessageNewParams, req *planner.Request) error {
 		p.ToolChoice.OfAny = &anthropic.ToolChoiceAnyParam{}
 	case len(p.Tools) == 0:
 		for _, name := range called(req.Messages) {
-			p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{Name: name}})
+			p.Tools = append(p.Tools, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{
+				Name: name, InputSchema: param.Override[anthropic.ToolInputSchemaParam](json.RawMessage(`{"type":"object"}`)),
+			}})
 		}
 		if len(p.Tools) > 0 {
 			p.ToolChoice.OfNone = &anthropic.ToolChoiceNoneParam{}

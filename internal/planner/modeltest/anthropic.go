@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -80,9 +81,7 @@ func (a *anthropicAnswer) send(stream bool) {
 	if turn.ContentType != "" {
 		header.Set("Content-Type", turn.ContentType)
 	}
-	for name, values := range turn.Header {
-		header[name] = values
-	}
+	maps.Copy(header, turn.Header)
 	switch {
 	case turn.Status != 0 && turn.Status != http.StatusOK:
 		a.w.WriteHeader(turn.Status)
@@ -148,6 +147,11 @@ func (a *anthropicAnswer) stream() {
 		block.deltas(a.chunk(), func(delta map[string]any) { a.piece(i, delta) })
 		a.event("content_block_stop", map[string]any{"type": "content_block_stop", "index": i})
 	}
+	if a.turn.Flood > 0 {
+		flood := anthropicBlock{kind: "text"}
+		a.event("content_block_start", map[string]any{"type": "content_block_start", "index": 0, "content_block": flood.empty()})
+		a.flood(func(piece string) { a.piece(0, map[string]any{"type": "text_delta", "text": piece}) })
+	}
 	if a.turn.Stall {
 		<-a.ctx.Done()
 		return
@@ -163,8 +167,26 @@ func (a *anthropicAnswer) stream() {
 	a.event("message_stop", map[string]any{"type": "message_stop"})
 }
 
+// flood sends the turn's flood of text.
+func (a *anthropicAnswer) flood(send func(piece string)) {
+	piece := strings.Repeat("0123456789abcdef", 64<<10/16)
+	for rest := a.turn.Flood; rest > 0; rest -= int64(len(piece)) {
+		send(piece[:min(rest, int64(len(piece)))])
+	}
+}
+
 // whole sends the turn as one JSON value.
 func (a *anthropicAnswer) whole() {
+	if a.turn.Flood > 0 {
+		io.WriteString(a.w, `{"type":"message","role":"assistant","content":[{"type":"text","text":"`) //nolint:errcheck // the client has gone
+		a.flood(func(piece string) {
+			if _, err := io.WriteString(a.w, piece); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		io.WriteString(a.w, `"}]}`) //nolint:errcheck // the client has gone
+		return
+	}
 	content := []any{}
 	for _, block := range a.blocks() {
 		content = append(content, block.whole())
@@ -192,10 +214,7 @@ func (a *anthropicAnswer) message(content []any, stop, usage any) map[string]any
 }
 
 func (a *anthropicAnswer) chunk() int {
-	switch {
-	case a.turn.Flood > 0:
-		return 64 << 10
-	case a.turn.Chunk > 0:
+	if a.turn.Chunk > 0 {
 		return a.turn.Chunk
 	}
 	return 16
@@ -219,17 +238,16 @@ func (a *anthropicAnswer) stop() string {
 // blocks are the turn's.
 func (a *anthropicAnswer) blocks() []anthropicBlock {
 	var blocks []anthropicBlock
+	if a.turn.Flood > 0 {
+		return nil
+	}
 	if a.turn.Thinking != "" {
 		blocks = append(blocks,
 			anthropicBlock{kind: "thinking", text: a.turn.Thinking},
 			anthropicBlock{kind: "redacted_thinking", text: anthropicRedacted(a.turn.Thinking)})
 	}
-	text := a.turn.Text
-	if a.turn.Flood > 0 {
-		text = strings.Repeat("0123456789abcdef", int(a.turn.Flood/16)+1)[:a.turn.Flood]
-	}
-	if text != "" {
-		blocks = append(blocks, anthropicBlock{kind: "text", text: text})
+	if a.turn.Text != "" {
+		blocks = append(blocks, anthropicBlock{kind: "text", text: a.turn.Text})
 	}
 	for i, call := range a.turn.Calls {
 		if call.ID == "" {

@@ -308,7 +308,7 @@ func strictJSON(data []byte, v any) error {
 	if err := dec.Decode(v); err != nil {
 		return err
 	}
-	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // as the decoder gives it
+	if _, err := dec.Token(); err != io.EOF {
 		return fmt.Errorf("something stands behind the value")
 	}
 	return nil
