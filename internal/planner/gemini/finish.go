@@ -3,6 +3,7 @@ package gemini
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"google.golang.org/genai"
 
@@ -15,11 +16,11 @@ func (g *gathered) finish(ctx context.Context, url string, w *endpoint.Watched, 
 	isWhole := g.reason != "" || g.blocked != ""
 	switch {
 	case reply.reported != nil:
-		return nil, w.Reported(url, http.StatusOK, reply.reported)
+		return nil, known(w.Reported(url, http.StatusOK, reply.reported))
 	case reply.garbled != "":
 		return nil, w.Fault(url, planner.FaultGarbled, reply.garbled)
 	case w.Seen() != nil:
-		return nil, w.Error(url, w.Seen())
+		return nil, known(w.Error(url, w.Seen()))
 	case err != nil:
 		return nil, explained(url, w, err)
 	case !isWhole && ctx.Err() != nil:
@@ -49,6 +50,14 @@ func (g *gathered) finish(ctx context.Context, url string, w *endpoint.Watched, 
 		return nil, g.failed(url, w)
 	}
 	return answer, nil
+}
+
+// known tells what Gemini means where its status, INVALID_ARGUMENT, hides it.
+func known(e *planner.Error) *planner.Error {
+	if e.Fault == planner.FaultRejected && strings.Contains(strings.ToLower(e.Text), "function calling is not enabled") {
+		e.Fault, e.Feature, e.Mend = planner.FaultUnsupported, planner.FeatureTools, "take a model that has it"
+	}
+	return e
 }
 
 // explained is the error of what genai says is wrong. Its text may hold the whole answer, so
