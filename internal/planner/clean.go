@@ -11,8 +11,9 @@ import (
 
 // clean is text that may leave this machine: secrets are taken out of it, and it is UTF-8.
 // What is put into a request is made of clean text and of constants alone, and scrubber
-// is the only thing that makes clean text of other text: that is the one place where it is
-// decided what a model gets to see.
+// is what makes clean text of other text: that is the one place where it is decided what a
+// model gets to see. A conversion to clean elsewhere is of what is put together of clean text, or
+// is not sent.
 type clean string
 
 // A scrubber makes text clean.

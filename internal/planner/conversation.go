@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,9 @@ const maxAnswer = 4 << 20
 
 // maxBack bounds what of an invalid answer goes back to the model that has to mend it.
 const maxBack = 32 << 10
+
+// maxAtOnce bounds how many calls of tools one answer may have.
+const maxAtOnce = 128
 
 // A conversation is an ask that is being worked out. It is used by one goroutine.
 type conversation struct {
@@ -44,6 +48,9 @@ func (c *conversation) work(ctx context.Context) error {
 			if answer.Stop == StopLength {
 				return c.tooLong()
 			}
+			if len(answer.Calls) > maxAtOnce {
+				return c.garbled(fmt.Sprintf("it calls %d tools at once, at most %d are answered", len(answer.Calls), maxAtOnce))
+			}
 			if err := c.useTools(ctx, answer); err != nil {
 				return err
 			}
@@ -67,17 +74,27 @@ func wantsTools(a *Answer) bool {
 	return false
 }
 
-// endless ends an ask whose model goes on calling tools: with its plan, if it has written one
-// beside the calls.
+// endless ends an ask whose model goes on calling tools: with its plan, if it has made one
+// beside the calls, whose results it knew that it would not get.
 func (c *conversation) endless(a *Answer) error {
-	if plan, _ := extract(a.Text); plan != nil && a.Stop != StopRefused {
+	own := &Answer{Text: a.Text, Stop: a.Stop}
+	for _, call := range a.Calls {
+		if call.Name == propose {
+			own.Calls = append(own.Calls, call)
+		}
+	}
+	if plan, _, _ := read(own); plan != nil && a.Stop != StopRefused {
 		c.finish(plan)
 		return nil
 	}
+	return c.garbled(fmt.Sprintf("it goes on calling tools instead of answering, after %d calls in %d rounds", c.calls, c.rounds))
+}
+
+// garbled says that the model does what leads to no answer.
+func (c *conversation) garbled(text string) error {
 	return &Error{
-		Fault: FaultGarbled, Endpoint: c.p.info.Endpoint,
-		Text: fmt.Sprintf("it goes on calling tools instead of answering, after %d calls in %d rounds", c.calls, c.rounds),
-		Mend: "ask again with what it looked for in the words, or take another model",
+		Fault: FaultGarbled, Endpoint: c.p.info.Endpoint, Text: text,
+		Mend: "say the request in other words, with what it needs to know, or take another model",
 	}
 }
 
@@ -119,14 +136,11 @@ func (c *conversation) settle(a *Answer) (bool, error) {
 		wrong = problem("a JSON object that is an AiAction", "nothing")
 	}
 	if !c.mended {
-		c.mend(a, wrong, text)
+		c.mend(a, wrong)
 		return false, nil
 	}
 	if strings.TrimSpace(text) == "" {
-		return false, &Error{
-			Fault: FaultGarbled, Endpoint: c.p.info.Endpoint,
-			Text: "the model answered nothing, twice", Mend: "say the request in other words, or take another model",
-		}
+		return false, c.garbled("it answered nothing, twice")
 	}
 	c.out.Invalid = wrong.Problems
 	c.finish(textPlan(text))
@@ -157,14 +171,13 @@ func textPlan(text string) *action.Plan {
 }
 
 // mend has the model answer once more, and says what is wrong.
-func (c *conversation) mend(a *Answer, wrong *action.InvalidError, text string) {
+func (c *conversation) mend(a *Answer, wrong *action.InvalidError) {
 	c.watch(Mending{Problems: wrong.Problems})
 	c.mended, c.mending = true, len(c.messages)
 	what := "The answer is no valid AiAction: " + strings.TrimPrefix(wrong.Error(), "invalid plan: ") +
 		"\nRespond once more, with the whole AiAction mended: one JSON object and nothing else."
 	said := c.said(a)
 	if len(said.Calls) == 0 {
-		said.Text = cut(string(c.p.scrub.text(text)), maxBack)
 		if said.Text == "" {
 			said.Text = "(no answer)" // endpoints refuse an empty message
 		}
@@ -178,9 +191,21 @@ func (c *conversation) mend(a *Answer, wrong *action.InvalidError, text string) 
 	c.messages = append(c.messages, said, back)
 }
 
-// said is the model's message as it is kept.
+// said is the model's message as it is kept, and sent back: bounded, and with names of tools
+// that an endpoint takes.
 func (c *conversation) said(a *Answer) Message {
-	return c.p.scrub.message(&Message{Role: Assistant, Text: a.Text, Calls: a.Calls, Opaque: a.Opaque})
+	m := c.p.scrub.message(&Message{Role: Assistant, Text: a.Text, Calls: a.Calls, Opaque: a.Opaque})
+	m.Text = cut(m.Text, maxBack)
+	for i := range m.Calls {
+		call := &m.Calls[i]
+		if len(call.Args) > action.MaxSize {
+			call.Args = json.RawMessage("{}")
+		}
+		if !wireName(call.Name) || string(c.p.scrub.text(call.Name)) != call.Name {
+			call.Name = "unknown"
+		}
+	}
+	return m
 }
 
 // finish makes a plan the outcome.
@@ -217,11 +242,12 @@ func sentences(steps []action.Step) string {
 // asError is what went wrong as an *Error.
 func (p *Planner) asError(ctx context.Context, err error) *Error {
 	var known *Error
-	if errors.As(err, &known) {
-		return known
-	}
-	if ctx.Err() != nil {
+	isKnown := errors.As(err, &known)
+	switch {
+	case ctx.Err() != nil && (!isKnown || known.Fault != FaultCanceled):
 		return &Error{Fault: FaultCanceled, Endpoint: p.info.Endpoint, Err: ctx.Err()}
+	case isKnown:
+		return known
 	}
 	return &Error{Fault: FaultServer, Endpoint: p.info.Endpoint, Text: string(printable(p.scrub.text(cut(err.Error(), 500)))), Err: err}
 }

@@ -171,9 +171,15 @@ func looksLikePlan(object string) bool {
 	if json.Unmarshal([]byte(object), &members) != nil {
 		return false
 	}
-	_, kind := members["kind"]
 	_, steps := members["steps"]
-	return kind || steps
+	_, summary := members["summary"]
+	switch kind, ok := members["kind"]; string(kind) {
+	case `"answer_only"`, `"command_sequence"`, `"plan_and_commands"`:
+		return true
+	default:
+		// Other things have a kind, too: an answer may quote one.
+		return steps || ok && summary
+	}
 }
 
 // balanced is where the object that text begins with ends; -1 where it does not.

@@ -86,6 +86,12 @@ func (p *Planner) First(ask *Ask) *Request {
 	return p.request(messages, false)
 }
 
+// Check says what is wrong with an ask, for a person, where Plan would refuse it unasked.
+func (p *Planner) Check(ask *Ask) error {
+	_, err := p.begin(ask)
+	return err
+}
+
 // Plan works an ask out: it asks the model, lets it use tools, has it mend an answer that is
 // no valid plan, and gives what it all came to. watch, which may be nil, is told how it goes; it
 // is called by one goroutine at a time, and never after Plan has returned.

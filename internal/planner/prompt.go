@@ -75,16 +75,19 @@ func (f scrubber) compose(ask *Ask) (string, error) {
 	if strings.TrimSpace(ask.Words) == "" && len(ask.Material) == 0 && ask.Context.LastCommand == "" {
 		return "", fmt.Errorf("nothing was asked: say it in words, name a file or pipe text in")
 	}
+	if err := fits(unread(ask), 4*MaxRequest); err != nil {
+		return "", err // before the work of looking for secrets in it
+	}
 	context, err := f.context(&ask.Context)
 	if err != nil {
 		return "", err
 	}
-	parts := []part{{"what is known of the last command", context}, {"the words", f.text(strings.TrimSpace(ask.Words))}}
+	parts := []part{{lastCommand, context}, {"the words", f.text(strings.TrimSpace(ask.Words))}}
 	pieces := make([]part, len(ask.Material))
 	for i := range ask.Material {
 		pieces[i] = f.piece(&ask.Material[i])
 	}
-	if err := fits(append(parts, pieces...)); err != nil {
+	if err := fits(append(parts, pieces...), MaxRequest); err != nil {
 		return "", err
 	}
 	var b strings.Builder
@@ -100,6 +103,18 @@ func (f scrubber) compose(ask *Ask) (string, error) {
 	write(fence(pieces, parts...))
 	write("\n", context, "\n")
 	return b.String(), nil
+}
+
+const lastCommand = "what is known of the last command"
+
+// unread are the parts of an ask as they came. They are measured, and go nowhere.
+func unread(ask *Ask) []part {
+	parts := []part{{lastCommand, clean(ask.Context.LastCommand + ask.Context.LastStderr)}}
+	for i := range ask.Material {
+		p := &ask.Material[i]
+		parts = append(parts, part{string(printable(clean(cut(p.Name, 200)))), clean(p.Text)})
+	}
+	return parts
 }
 
 // context is the context object of the specification.
@@ -130,12 +145,20 @@ func (f scrubber) piece(p *Piece) part {
 
 // printable is text on one line that shows all of it.
 func printable(s clean) clean {
-	quoted := strconv.Quote(string(s))
-	return clean(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`))
+	var b strings.Builder
+	for _, r := range string(s) {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return clean(b.String())
 }
 
 // fits says what to leave out where the parts are too large together.
-func fits(parts []part) error {
+func fits(parts []part, most int) error {
 	size, largest := 0, part{}
 	for _, p := range parts {
 		size += len(p.text) + 200 // with a fence
@@ -143,7 +166,7 @@ func fits(parts []part) error {
 			largest = p
 		}
 	}
-	if size <= MaxRequest {
+	if size <= most {
 		return nil
 	}
 	return fmt.Errorf("the request has %d bytes, at most %d are sent: leave something out, first of all %s (%d bytes)", size, MaxRequest, largest.name, len(largest.text))

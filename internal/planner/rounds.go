@@ -159,6 +159,9 @@ func (c *conversation) make(ctx context.Context, call tool.Call, key string) (re
 	limit := min(c.p.limits.ToolBytes, c.p.limits.AllBytes-c.bytes)
 	r, short, err := c.p.tools.call(ctx, c.p.scrub, call, limit)
 	if err != nil {
+		if ctx.Err() != nil {
+			return reply{}, false, &Error{Fault: FaultCanceled, Endpoint: c.p.info.Endpoint, Err: ctx.Err()}
+		}
 		return reply{}, false, fmt.Errorf("use %s: %w", call.Tool, err)
 	}
 	size := len(r.text())
