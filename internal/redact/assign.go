@@ -39,7 +39,7 @@ func assignment(v view, start, end int, r *rule) span {
 // keyStart is where the name begins that has its word at start.
 func keyStart(v view, start int) int {
 	from := start
-	for from > 0 && start-from < lookBack/2 && keyChars[v.text[from-1]] {
+	for from > 0 && start-from < lookBack/2 && keyChars[v.at(from-1)] {
 		from--
 	}
 	return from
@@ -192,12 +192,12 @@ func (a *assigned) yaml(named int) span {
 // leads reports whether the name is the first thing of its line or of a quoted text.
 func (a *assigned) leads() bool {
 	for i := a.from - 1; i >= 0 && a.from-i < lookBack/2; i-- {
-		switch c := a.v.text[i]; c {
+		switch c := a.v.at(i); c {
 		case ' ', '\t', '-', '+', '>', ',', '{':
 		case '\n', '\r', '"', '\'', '`':
 			return true
 		case 'n', 'r': // an escaped line end
-			return i > 0 && a.v.text[i-1] == '\\'
+			return a.v.at(i-1) == '\\'
 		default:
 			return false
 		}

@@ -93,7 +93,7 @@ func netrc(v view, start, end int, _ *rule) span {
 	}
 	c := &cursor{v: v, i: end}
 	if lower(v.text[start:end]) != "machine" {
-		if start > 0 && !lineEnd[v.text[start-1]] {
+		if start > 0 && !lineEnd[v.at(start-1)] {
 			return span{} // of every host, it stands at its line's beginning
 		}
 	} else {
@@ -123,7 +123,7 @@ func netrc(v view, start, end int, _ *rule) span {
 
 // userPassword finds the password in curl's option: -u NAME:PASSWORD.
 func userPassword(v view, start, end int, _ *rule) span {
-	if start > 0 && !space[v.text[start-1]] && v.text[start-1] != '"' && v.text[start-1] != '\'' {
+	if before := v.at(start - 1); start > 0 && !space[before] && before != '"' && before != '\'' {
 		return span{}
 	}
 	c := &cursor{v: v, i: end}

@@ -14,12 +14,15 @@ func JSON(raw json.RawMessage) json.RawMessage {
 	if !json.Valid(raw) {
 		return encode(Text(valid(string(raw))))
 	}
-	w := walker{in: raw}
-	w.value("")
-	if w.done == 0 {
-		return raw
+	for range looks {
+		w := walker{in: raw}
+		w.value("")
+		if w.done == 0 {
+			break
+		}
+		raw = append(w.out, raw[w.done:]...)
 	}
-	return append(w.out, raw[w.done:]...)
+	return raw
 }
 
 // A walker goes through valid JSON.

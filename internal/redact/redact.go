@@ -15,15 +15,20 @@ package redact
 
 // Text redacts a text. What is not UTF-8 is passed through.
 func Text(s string) string {
-	if len(s) == 0 {
-		return s
+	for range looks {
+		out, changed := scanAll(s)
+		if !changed {
+			break
+		}
+		s = out
 	}
-	out, changed := scanAll(s)
-	if !changed {
-		return s
-	}
-	return out
+	return s
 }
+
+// looks is how often a text is looked at while secrets are found in it. With one of them
+// out of the way, a rule may see a secret that it could not tell before: the end of a value
+// that was too long, or a name whose value was something else's.
+const looks = 2
 
 // Prepare makes what the first text would have to wait for, a millisecond or less.
 func Prepare() { machine() }

@@ -12,25 +12,30 @@ var undecided = span{-1, -1}
 // A view is a part of a text, as the rules see it: they ask whether more may come before
 // they take an end for one.
 type view struct {
-	text string
-	last bool // nothing comes behind it
+	text  string
+	last  bool // nothing comes behind it
+	floor int  // the end of the last secret, 0 where there is none: a mark stands before it
 }
 
 // open reports whether what stands at i is not known yet.
 func (v view) open(i int) bool { return i >= len(v.text) && !v.last }
 
-// at is the byte at i; 0 behind the end.
+// at is the byte at i; 0 behind the end. Of what was redacted, the end of the mark is seen:
+// a second look at the result sees no more.
 func (v view) at(i int) byte {
-	if i < 0 || i >= len(v.text) {
+	switch {
+	case i < 0 || i >= len(v.text):
 		return 0
+	case i < v.floor:
+		return ']'
 	}
 	return v.text[i]
 }
 
 // scan looks at v from a place on, and hands out what it has decided: plain text, and the
-// rules whose secrets are left out between. It returns how far it came; what stands behind
-// must be looked at again when there is more.
-func scan(v view, from int, plain func(string), secret func(*rule)) int {
+// rules whose secrets are left out between. It returns how far it came, where what stands
+// behind must be looked at again when there is more, and the new floor.
+func scan(v view, from int, plain func(string), secret func(*rule)) (stop, floor int) {
 	a := machine()
 	text, done, state := v.text, from, uint16(0)
 	for i := from; i < len(text); i++ {
@@ -43,7 +48,7 @@ func scan(v view, from int, plain func(string), secret func(*rule)) int {
 		case found == undecided:
 			start := i + 1 - int(a.depth[state])
 			plain(text[done:start])
-			return start
+			return start, v.floor
 		case found.end > 0:
 			if by.keep {
 				plain(text[done:found.end])
@@ -52,20 +57,21 @@ func scan(v view, from int, plain func(string), secret func(*rule)) int {
 				gap := max(i+1, done)
 				plain(text[done:min(gap, found.start)])
 				if gap < found.start {
-					scan(view{text[:found.start], true}, gap, plain, secret)
+					scan(view{text[:found.start], true, v.floor}, gap, plain, secret)
 				}
 				secret(by)
+				v.floor = found.end
 			}
 			done, i, state = found.end, found.end-1, 0
 		}
 	}
 	if v.last {
 		plain(text[done:])
-		return len(text)
+		return len(text), v.floor
 	}
 	end := max(done, len(text)-int(a.depth[state]))
 	plain(text[done:end])
-	return end
+	return end, v.floor
 }
 
 // find asks the rules of the words that end before end.
@@ -86,7 +92,7 @@ func find(v view, words []word, end, done int) (span, *rule) {
 func scanAll(s string) (string, bool) {
 	var out []byte
 	changed := false
-	scan(view{s, true}, 0, func(text string) {
+	scan(view{text: s, last: true}, 0, func(text string) {
 		if len(text) == len(s) {
 			return // there is nothing in it
 		}

@@ -14,7 +14,7 @@ func (v view) run(i, n int, of *alphabet) (end int, ok bool) {
 }
 
 // inWord reports whether the byte before i belongs to the same word.
-func (v view) inWord(i int) bool { return i > 0 && alnum_[v.text[i-1]] }
+func (v view) inWord(i int) bool { return i > 0 && alnum_[v.at(i-1)] }
 
 // prefixed finds a token by what it begins with.
 func prefixed(v view, start, _ int, r *rule) span {
@@ -146,7 +146,7 @@ var keyBody = letters("azAZ09++//==--  \t\t\r\r\n\n\\\\::,,..(())@@")
 // telegram finds a bot's token behind the bot's number.
 func telegram(v view, start, _ int, _ *rule) span {
 	digits := 0
-	for i := start - 1; i >= 0 && digits <= 10 && '0' <= v.text[i] && v.text[i] <= '9'; i-- {
+	for i := start - 1; digits <= 10 && '0' <= v.at(i) && v.at(i) <= '9'; i-- {
 		digits++
 	}
 	if digits < 8 || digits > 10 {

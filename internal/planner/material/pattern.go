@@ -34,7 +34,7 @@ var passedOver = []string{".git", "node_modules"}
 func (g *gatherer) pattern(ctx context.Context, word, name string) error {
 	base, rest := doublestar.SplitPattern(filepath.ToSlash(name))
 	if !doublestar.ValidatePattern(rest) {
-		return errors.New("the pattern is malformed: a [ or a { is not closed")
+		return errors.New("there is no such file, and it is no pattern: a [ or a { is not closed")
 	}
 	real, err := filepath.EvalSymlinks(filepath.FromSlash(base))
 	if err != nil {
