@@ -197,13 +197,14 @@ func (a *anthropicAnswer) whole() {
 		body = body[:len(body)/2]
 	}
 	a.w.Write(body) //nolint:errcheck // the client has gone
+	if !a.turn.Stall && a.turn.CutAfter == 0 {
+		return
+	}
+	a.w.(http.Flusher).Flush()
 	if a.turn.Stall {
-		a.w.(http.Flusher).Flush()
 		<-a.ctx.Done()
 	}
-	if a.turn.CutAfter > 0 {
-		panic(http.ErrAbortHandler)
-	}
+	panic(http.ErrAbortHandler)
 }
 
 func (a *anthropicAnswer) message(content []any, stop, usage any) map[string]any {
