@@ -198,7 +198,11 @@ func (c *conversation) said(a *Answer) Message {
 	m.Text = cut(m.Text, maxBack)
 	for i := range m.Calls {
 		call := &m.Calls[i]
-		if len(call.Args) > action.MaxSize {
+		most := maxArgs
+		if call.Name == propose {
+			most = action.MaxSize
+		}
+		if len(call.Args) > most {
 			call.Args = json.RawMessage("{}")
 		}
 		if !wireName(call.Name) || string(c.p.scrub.text(call.Name)) != call.Name {

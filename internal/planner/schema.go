@@ -35,6 +35,7 @@ func proposal() ToolDef {
 	_ = json.Compact(&step, whole.Definitions.Step) // it is a part of what was just read
 	schema := bytes.Replace(text.Bytes(), []byte(`{"$ref":"#/definitions/Step"}`), step.Bytes(), 1)
 	schema, _, _ = bytes.Cut(schema, []byte(`,"definitions":`))
+	schema = bytes.Replace(schema, []byte(`"$schema":"http://json-schema.org/draft-07/schema#",`), nil, 1)
 	return ToolDef{
 		Name:        propose,
 		Description: "Answers the request: hands the AiAction to the person, who decides about it. Nothing is run by this call.",
