@@ -204,7 +204,9 @@ func TestNoFurtherRequestIsMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			script := &modeltest.Script{Turns: []modeltest.Turn{turn}}
 			start := time.Now()
-			fault(t, model(t, newModel, modeltest.Gemini(t, script), nil), ask("hello"))
+			if e := fault(t, model(t, newModel, modeltest.Gemini(t, script), nil), ask("hello")); e.Fault == "" {
+				t.Error("the fault has no kind")
+			}
 			if n := len(script.Requests()); n != 1 {
 				t.Errorf("%d requests came, want 1", n)
 			}

@@ -1,6 +1,7 @@
 package gemini_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -127,7 +128,10 @@ func TestAKeyThatTheEndpointRepeatsIsInNoError(t *testing.T) {
 		"in a member of a shape": {Raw: true, Body: `data: {"candidates":[{"content":"` + key + `"}]}` + "\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fault(t, model(t, oldModel, modeltest.Gemini(t, &modeltest.Script{Turns: []modeltest.Turn{turn}}), nil), ask("hello"))
+			e := fault(t, model(t, oldModel, modeltest.Gemini(t, &modeltest.Script{Turns: []modeltest.Turn{turn}}), nil), ask("hello"))
+			if raw, err := json.Marshal(e); err != nil || strings.Contains(string(raw), key) {
+				t.Errorf("the key is in the error's members (%v)", err)
+			}
 		})
 	}
 }

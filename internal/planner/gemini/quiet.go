@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"io"
-	"log"
+	"log" //nolint:depguard // genai writes to it
 	"os"
 	"sync"
 )

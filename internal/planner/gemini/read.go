@@ -101,7 +101,7 @@ func (e *events) next() {
 	line, err := e.from.ReadBytes('\n')
 	if err != nil {
 		e.done = true
-		if err != io.EOF { //nolint:errorlint // what a reader returns at its end
+		if err != io.EOF {
 			return // the event is not whole
 		}
 	}
