@@ -1,23 +1,28 @@
 # What airlock hook bash prints, for: eval "$(airlock hook bash)" in ~/.bashrc.
 # Taken out by removing that line; docs/shell.md says what it keeps, and where.
 if [[ $- == *i* && -n ${BASH_VERSION-} && ${_airlock_hook-} != "$$" ]]; then
+_airlock_all=${-//[!a]/}
+\set +a # what is made here is not for other programs
 _airlock_hook=$$
 _airlock_dir=@FOLDER@
 _airlock_token=@TOKEN@
-_airlock_ran=0 _airlock_own='' _airlock_seen='' _airlock_entry='' _airlock_exit='' _airlock_kept='' _airlock_kept_exit=''
+_airlock_ran=0 _airlock_own='' _airlock_seen='' _airlock_entry='' _airlock_exit='' _airlock_kept=''
 \unset AIRLOCK_LAST_COMMAND AIRLOCK_LAST_EXIT_CODE
 
 # Before each prompt. The history itself holds the command; what is kept here are the
 # number of its entry and the exit code. Nothing is started, and nothing written.
 function _airlock_prompt {
-  \builtin local _airlock_status=$? _airlock_now='\!' _airlock_new=''
+  \builtin local _airlock_status="$?" _airlock_now='\!'
   if [[ ! -o history ]]; then
     _airlock_seen='' _airlock_entry='' _airlock_exit=''
   elif (( BASH_VERSINFO[0] < 5 )); then
     [[ -n $_airlock_own ]] || _airlock_exit=$_airlock_status _airlock_kept=''
   else
     _airlock_now=${_airlock_now@P}
-    if [[ -n $_airlock_own || -z $_airlock_seen ]]; then
+    if [[ -z $_airlock_seen ]]; then
+      # The first prompt. The number is 1 both for one entry and for none.
+      if [[ $_airlock_now == 1 && -z $(HISTTIMEFORMAT='' \builtin history 1) ]]; then _airlock_now=0; fi
+    elif [[ -n $_airlock_own ]]; then
       :
     elif [[ ${PS0-} == *_airlock_ran* && $_airlock_ran == 0 ]]; then
       : # nothing ran: an empty line, or one that was given up
@@ -27,6 +32,8 @@ function _airlock_prompt {
       # It left no entry of its own: the same command once more, or one that is not kept.
       if [[ $_airlock_entry == "$_airlock_now" && ${HISTCONTROL-} == *@(dups|both)* ]]; then
         _airlock_exit=$_airlock_status
+      elif [[ ${HISTCONTROL-} == *erasedups* && $HISTCONTROL != *@(space|both)* ]]; then
+        _airlock_entry=$_airlock_now _airlock_exit=$_airlock_status
       else
         _airlock_entry='' _airlock_exit=''
       fi
@@ -41,7 +48,7 @@ function _airlock_prompt {
 # Takes the lines that airlock left for the history. Nothing of them is evaluated: printf
 # turns \0nnn into a byte, and history -s stores a word.
 function _airlock_take {
-  \builtin local _airlock_file=$_airlock_dir/history-$$-$_airlock_token _airlock_line='' _airlock_n=0 _airlock_now='\!'
+  \builtin local _airlock_file="$_airlock_dir/history-$$-$_airlock_token" _airlock_line='' _airlock_n=0 _airlock_now='\!'
   [[ -f $_airlock_file && -O $_airlock_file && ! -L $_airlock_file ]] || \builtin return 0
   while IFS= \builtin read -r _airlock_line && (( _airlock_n++ < 1000 )); do
     \builtin printf -v _airlock_line '%b' "$_airlock_line"
@@ -54,35 +61,61 @@ function _airlock_take {
 
 # Runs airlock with what is known of the last command, in variables of that one process.
 function _airlock_run {
-  \builtin local _airlock_text='' _airlock_code=$_airlock_exit _airlock_k=$_airlock_entry _airlock_now='\!' _airlock_last=''
+  \builtin local _airlock_text='' _airlock_k="$_airlock_entry" _airlock_now='\!' _airlock_last='' _airlock_head=''
   if (( BASH_VERSINFO[0] < 5 )); then
     # The entry before this line; and the same again if that was airlock itself.
     if [[ -z $_airlock_kept ]]; then
-      _airlock_kept=$(\builtin fc -ln -1 -1 2>/dev/null) || :
-      _airlock_kept=${_airlock_kept#?} _airlock_kept=${_airlock_kept#?}
+      _airlock_kept=$(HISTTIMEFORMAT='' \builtin history 2 2>/dev/null) || :
+      _airlock_kept=${_airlock_kept:0:16384}
+      if [[ $_airlock_kept =~ ^\ *([0-9]+) ]]; then
+        _airlock_k=${BASH_REMATCH[1]}
+        _airlock_cut
+        _airlock_kept=$_airlock_text
+      fi
     fi
     _airlock_text=$_airlock_kept
   elif [[ -n $_airlock_k ]] && (( _airlock_ran <= 1 )); then
     # Entries are numbered anew where the history was read anew since: what counts is how
-    # far back the entry is. history says what number the last entry has.
+    # far back the entry is. The history says what number its last entry has.
     _airlock_now=${_airlock_now@P}
     _airlock_last=$(HISTTIMEFORMAT='' \builtin history 1 2>/dev/null) || :
-    if [[ $_airlock_last =~ ^\ *([0-9]+) ]]; then _airlock_last=${BASH_REMATCH[1]}; else _airlock_last=$_airlock_now; fi
+    if [[ ${_airlock_last:0:32} =~ ^\ *([0-9]+) ]]; then _airlock_last=${BASH_REMATCH[1]}; else _airlock_last=$_airlock_now; fi
     if (( _airlock_now != _airlock_seen && _airlock_now != _airlock_seen + 1 )); then
       (( _airlock_k += _airlock_now - _airlock_seen - 1, 1 ))
     fi
     (( _airlock_k += _airlock_last - _airlock_now, 1 ))
-    _airlock_text=$(\builtin fc -l "$_airlock_k" "$_airlock_k" 2>/dev/null) || :
-    if [[ $_airlock_text == "$_airlock_k"$'\t'* ]]; then
-      _airlock_text=${_airlock_text#*$'\t'} _airlock_text=${_airlock_text#?}
-    else
-      _airlock_text=''
+    _airlock_find
+    if [[ ${HISTCONTROL-} == *erasedups* && $_airlock_text == @(airlock|ai)?( *) ]]; then
+      # This line took an earlier one like it out of the history.
+      (( _airlock_k--, _airlock_entry--, 1 ))
+      _airlock_find
     fi
   fi
   if [[ $BASH_SUBSHELL == 0 ]]; then _airlock_own=1; fi
   AIRLOCK_SHELL=bash AIRLOCK_SHELL_PID=$$ AIRLOCK_SHELL_HISTORY=${_airlock_dir:+history-$$-$_airlock_token} \
-    AIRLOCK_LAST_COMMAND=${_airlock_text:0:8192} AIRLOCK_LAST_EXIT_CODE=${_airlock_text:+$_airlock_code} \
+    AIRLOCK_LAST_COMMAND=${_airlock_text:0:8192} AIRLOCK_LAST_EXIT_CODE=${_airlock_text:+$_airlock_exit} \
     @AIRLOCK@ "$@"
+}
+
+# Finds entry k, where last is the number of the last.
+function _airlock_find {
+  _airlock_text=''
+  if (( _airlock_k > 0 && _airlock_k <= _airlock_last )); then
+    _airlock_kept=$(HISTTIMEFORMAT='' \builtin history "$(( _airlock_last - _airlock_k + 1 ))" 2>/dev/null) || :
+    _airlock_kept=${_airlock_kept:0:16384}
+    _airlock_cut
+    _airlock_kept=''
+  fi
+}
+
+# Takes entry k out of a list of the history's entries that begins with it.
+function _airlock_cut {
+  \builtin printf -v _airlock_head '%5d' "$_airlock_k"
+  if [[ $_airlock_kept == "$_airlock_head"[\ *]\ * ]]; then
+    _airlock_text=${_airlock_kept#"$_airlock_head"} _airlock_text=${_airlock_text:2}
+    \builtin printf -v _airlock_head '\n%5d' "$(( _airlock_k + 1 ))"
+    _airlock_text=${_airlock_text%%"$_airlock_head"[\ *]\ *}
+  fi
 }
 function airlock { _airlock_run "$@"; }
 if ! \builtin type ai >/dev/null 2>&1; then
@@ -99,4 +132,5 @@ if [[ $(\builtin declare -p PROMPT_COMMAND 2>/dev/null) == 'declare -a'* ]]; the
 else
   PROMPT_COMMAND='_airlock_prompt "$_" && : "$_"'${PROMPT_COMMAND:+$'\n'$PROMPT_COMMAND}
 fi
+if [[ -n $_airlock_all ]]; then \set -a; fi
 fi
