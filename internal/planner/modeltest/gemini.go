@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -81,9 +82,7 @@ func (a *geminiAnswer) send() {
 	if turn.ContentType != "" {
 		header.Set("Content-Type", turn.ContentType)
 	}
-	for name, values := range turn.Header {
-		header[name] = values
-	}
+	maps.Copy(header, turn.Header)
 	switch {
 	case turn.Status != 0 && turn.Status != http.StatusOK:
 		a.w.WriteHeader(turn.Status)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -264,9 +265,9 @@ func (q *geminiRequest) checkConversation() *geminiRefusal {
 
 // current is where the current turn begins: at the user's last content that is not results.
 func (q *geminiRequest) current() int {
-	for i := len(q.Contents) - 1; i >= 0; i-- {
-		for _, part := range q.Contents[i].Parts {
-			if q.Contents[i].Role == "user" && part.Text != nil {
+	for i, content := range slices.Backward(q.Contents) {
+		for _, part := range content.Parts {
+			if content.Role == "user" && part.Text != nil {
 				return i
 			}
 		}
