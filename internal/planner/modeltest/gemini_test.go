@@ -152,7 +152,7 @@ func TestGeminiAnswersInBothShapes(t *testing.T) {
 	_, whole := askGemini(t, base+"generateContent", body, geminiHeader())
 	_, stream := askGemini(t, base+"streamGenerateContent?alt=sse", body, geminiHeader())
 	pieces := []string{whole}
-	for _, event := range strings.SplitSeq(strings.TrimSuffix(stream, "\r\n\r\n"), "\r\n\r\n") {
+	for event := range strings.SplitSeq(strings.TrimSuffix(stream, "\r\n\r\n"), "\r\n\r\n") {
 		pieces = append(pieces, strings.TrimPrefix(event, "data: "))
 	}
 	if len(pieces) < 8 {
