@@ -77,12 +77,23 @@ type refusal struct {
 	message string
 }
 
+// Error is the message.
+func (r *refusal) Error() string { return r.message }
+
 func (r *refusal) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(r.status)
 	w.Write(compactJSON(map[string]any{ //nolint:errcheck // the client has gone
 		"type": "error", "error": map[string]any{"type": r.kind, "message": r.message}, "request_id": "req_011CQ2wRVBKxLxUGmBc8xWbN",
 	}))
+}
+
+// CheckAnthropic says why the Messages API would refuse a request; nil where it would not.
+func CheckAnthropic(r *http.Request, body []byte) error {
+	if _, err := readAnthropic(r, body); err != nil {
+		return err
+	}
+	return nil
 }
 
 // readAnthropic reads a request as the API does.
