@@ -257,5 +257,5 @@ func (a *assigned) unless(from int, value, whole string) span {
 	if a.rule.id != "password" && len(value) < 4 && utf8.ValidString(value) {
 		return span{}
 	}
-	return span{from, from + len(whole)}
+	return span{start: from, end: from + len(whole)}
 }

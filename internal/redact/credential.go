@@ -27,7 +27,7 @@ func authorization(v view, _, end int, _ *rule) span {
 	if harmless(value) || strings.HasPrefix(value, markStart) {
 		return c.settle(span{})
 	}
-	return c.settle(span{from, from + len(value)})
+	return c.settle(span{start: from, end: from + len(value)})
 }
 
 // bearer finds a token behind that word, wherever it stands.
@@ -43,7 +43,7 @@ func bearer(v view, start, end int, _ *rule) span {
 	case len(value) < 16 || !strings.ContainsAny(value, "0123456789") || !mixed(value):
 		return span{}
 	}
-	return span{end, stop}
+	return span{start: end, end: stop}
 }
 
 // cookie finds what a browser is known by.
@@ -55,7 +55,7 @@ func cookie(v view, _, end int, _ *rule) span {
 	if !strings.Contains(value, "=") || harmless(value) || strings.HasPrefix(value, markStart) {
 		return c.settle(span{})
 	}
-	return c.settle(span{from, from + len(value)})
+	return c.settle(span{start: from, end: from + len(value)})
 }
 
 // urlPassword finds a password, or a token in the place of the user's name, before a
@@ -70,9 +70,9 @@ func urlPassword(v view, _, end int, _ *rule) span {
 	user, password, found := cutUser(text[:at])
 	switch {
 	case found && !harmless(password):
-		return c.settle(span{end + len(user) + 1, end + at})
+		return c.settle(span{start: end + len(user) + 1, end: end + at})
 	case !found && !strings.Contains(user, markStart) && len(user) >= 20 && mixed(user) && strings.ContainsAny(user, "0123456789"):
-		return c.settle(span{end, end + at})
+		return c.settle(span{start: end, end: end + at})
 	}
 	return c.settle(span{})
 }
@@ -115,7 +115,7 @@ func netrc(v view, start, end int, _ *rule) span {
 			if harmless(value) {
 				break
 			}
-			return c.settle(span{from, from + len(value)})
+			return c.settle(span{start: from, end: from + len(value)})
 		}
 	}
 	return c.settle(span{})
@@ -137,7 +137,7 @@ func userPassword(v view, start, end int, _ *rule) span {
 		return c.settle(span{})
 	}
 	from += len(user) + 1
-	return c.settle(span{from, from + len(password)})
+	return c.settle(span{start: from, end: from + len(password)})
 }
 
 // sshpass finds the password that is given on its command line.
@@ -146,14 +146,14 @@ func sshpass(v view, _, end int, _ *rule) span {
 	c.skip(8, blank)
 	if mark, slashes, ok := c.quote(); ok {
 		from := c.i
-		return c.settle(span{from, from + len(c.quoted(mark, slashes))})
+		return c.settle(span{start: from, end: from + len(c.quoted(mark, slashes))})
 	}
 	from := c.i
 	value := c.until(512, valueEnd)
 	if harmless(value) {
 		return c.settle(span{})
 	}
-	return c.settle(span{from, from + len(value)})
+	return c.settle(span{start: from, end: from + len(value)})
 }
 
 // mysqlLine is how far behind the program's name its password is looked for.
@@ -184,7 +184,7 @@ func mysqlPassword(v view, _, end int, _ *rule) span {
 		if to == len(v.text) && v.open(to) {
 			return undecided
 		}
-		return span{from, to}
+		return span{start: from, end: to}
 	}
 	if stop == len(v.text) && v.open(stop) {
 		return undecided

@@ -8,6 +8,7 @@ type cursor struct {
 	v     view
 	i     int
 	short bool
+	far   int // the last byte that was looked at
 }
 
 // peek is the next byte, 0 at the end.
@@ -17,6 +18,7 @@ func (c *cursor) ahead(n int) byte {
 	if c.v.open(c.i + n) {
 		c.short = true
 	}
+	c.far = max(c.far, c.i+n)
 	return c.v.at(c.i + n)
 }
 
@@ -55,6 +57,7 @@ func (c *cursor) settle(found span) span {
 	if c.short {
 		return undecided
 	}
+	found.reach = c.far + 1
 	return found
 }
 

@@ -14,15 +14,12 @@ func JSON(raw json.RawMessage) json.RawMessage {
 	if !json.Valid(raw) {
 		return encode(Text(valid(string(raw))))
 	}
-	for range looks {
-		w := walker{in: raw}
-		w.value("")
-		if w.done == 0 {
-			break
-		}
-		raw = append(w.out, raw[w.done:]...)
+	w := walker{in: raw}
+	w.value("")
+	if w.done == 0 {
+		return raw
 	}
-	return raw
+	return append(w.out, raw[w.done:]...)
 }
 
 // A walker goes through valid JSON.

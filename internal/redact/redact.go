@@ -15,20 +15,28 @@ package redact
 
 // Text redacts a text. What is not UTF-8 is passed through.
 func Text(s string) string {
-	for range looks {
-		out, changed := scanAll(s)
-		if !changed {
-			break
-		}
-		s = out
+	out, changed := scanAll(s)
+	if !changed {
+		return s
 	}
-	return s
+	return out
 }
 
-// looks is how often a text is looked at while secrets are found in it. With one of them
-// out of the way, a rule may see a secret that it could not tell before: the end of a value
-// that was too long, or a name whose value was something else's.
-const looks = 2
+// A Span is where a secret stands in a text, and the rule that found it.
+type Span struct {
+	Start, End int
+	Rule       string
+}
+
+// Spans tells what Text would redact, in order. Who knows of more secrets in a text puts
+// theirs and these together: what is redacted first hides from the rules what it was.
+func Spans(s string) []Span {
+	var out []Span
+	scan(view{text: s, last: true}, 0, func(string) {}, func(r *rule, found span) {
+		out = append(out, Span{found.start, found.end, r.id})
+	})
+	return out
+}
 
 // Prepare makes what the first text would have to wait for, a millisecond or less.
 func Prepare() { machine() }

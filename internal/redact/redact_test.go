@@ -77,6 +77,7 @@ var secrets = []struct{ name, in, want string }{
 	{"an Azure account", "AccountName=a;AccountKey=" + long[:60] + "==;E=x", "AccountName=a;AccountKey=[redacted:secret];E=x"},
 	{".netrc", "machine example.org login ann password hunter2\n", "machine example.org login ann password [redacted:netrc]\n"},
 	{".netrc over several lines", "machine example.org\n  login ann\n  password hunter2\n", "machine example.org\n  login ann\n  password [redacted:netrc]\n"},
+	{"a coloured one", "\x1b[01;31m\x1b[K" + github + "\x1b[m", "\x1b[01;31m\x1b[K[redacted:github-token]\x1b[m"},
 	{"two of them", github + " " + github, "[redacted:github-token] [redacted:github-token]"},
 	{"camel case", `clientSecret: "abcd1234"`, `clientSecret: "[redacted:secret]"`},
 	{"a plural", `{"secrets": "abcd1234"}`, `{"secrets": "[redacted:secret]"}`},
@@ -122,8 +123,17 @@ var plain = []struct{ name, in string }{
 func TestText(t *testing.T) {
 	for _, tt := range secrets {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := redact.Text(tt.in); got != tt.want {
+			got := redact.Text(tt.in)
+			if got != tt.want {
 				t.Errorf("Text(%q)\n  = %q,\nwant %q", tt.in, got, tt.want)
+			}
+			built, done := "", 0
+			for _, s := range redact.Spans(tt.in) {
+				built += tt.in[done:s.Start] + "[redacted:" + s.Rule + "]"
+				done = s.End
+			}
+			if built += tt.in[done:]; built != got {
+				t.Errorf("Spans(%q) come to %q", tt.in, built)
 			}
 		})
 	}

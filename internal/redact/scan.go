@@ -1,13 +1,19 @@
 package redact
 
+import "strings"
+
 // lookBack is how far before a word a rule may look.
 const lookBack = 128
 
 // A span is what a rule found: text[start:end] is secret. The zero span is nothing.
-type span struct{ start, end int }
+type span struct {
+	start, end int
+
+	reach int // the rule has looked at the bytes before this one; 0 means up to the one behind end
+}
 
 // undecided is the answer of a rule that needs bytes which are not there yet.
-var undecided = span{-1, -1}
+var undecided = span{start: -1, end: -1}
 
 // A view is a part of a text, as the rules see it: they ask whether more may come before
 // they take an end for one.
@@ -33,59 +39,110 @@ func (v view) at(i int) byte {
 }
 
 // scan looks at v from a place on, and hands out what it has decided: plain text, and the
-// rules whose secrets are left out between. It returns how far it came, where what stands
-// behind must be looked at again when there is more, and the new floor.
-func scan(v view, from int, plain func(string), secret func(*rule)) (stop, floor int) {
-	a := machine()
-	text, done, state := v.text, from, uint16(0)
-	for i := from; i < len(text); i++ {
-		state = a.next[int(state)*a.stride+int(a.class[text[i]])]
+// secrets that are left out between. It returns how far it came, where what stands behind
+// must be looked at again when there is more, and the new floor.
+func scan(v view, from int, plain func(string), secret func(*rule, span)) (stop, floor int) {
+	s := scanner{v: v, done: from, plain: plain, secret: secret}
+	return s.run(from), s.v.floor
+}
+
+// A scanner is a scan under way.
+type scanner struct {
+	v      view
+	done   int    // up to here all was handed out
+	state  uint16 // of the automaton
+	tried  int    // of the words that end at the first byte, so many were asked for already
+	plain  func(string)
+	secret func(*rule, span)
+}
+
+// run looks at the bytes from i on; with tried words, the first of them was passed already.
+func (s *scanner) run(i int) int {
+	a, text, state := machine(), s.v.text, s.state
+	for ; i < len(text); i++ {
+		if s.tried == 0 {
+			state = a.next[int(state)*a.stride+int(a.class[text[i]])]
+		}
 		if len(a.words[state]) == 0 {
 			continue
 		}
-		found, by := find(v, a.words[state], i+1, done)
+		found, nth := find(s.v, a.words[state][s.tried:], i+1, s.done)
+		nth += s.tried
+		s.tried = 0
 		switch {
-		case found == undecided:
+		case found.end < 0:
 			start := i + 1 - int(a.depth[state])
-			plain(text[done:start])
-			return start, v.floor
+			s.plain(text[s.done:start])
+			return start
 		case found.end > 0:
-			if by.keep {
-				plain(text[done:found.end])
-			} else {
-				// Between the word and what it led to, there may be others.
-				gap := max(i+1, done)
-				plain(text[done:min(gap, found.start)])
-				if gap < found.start {
-					scan(view{text[:found.start], true, v.floor}, gap, plain, secret)
-				}
-				secret(by)
-				v.floor = found.end
-			}
-			done, i, state = found.end, found.end-1, 0
+			s.state = state
+			s.take(found, i, nth)
+			i, state = found.end-1, 0
 		}
 	}
-	if v.last {
-		plain(text[done:])
-		return len(text), v.floor
+	end := len(text)
+	if !s.v.last {
+		end = max(s.done, end-int(a.depth[state]))
 	}
-	end := max(done, len(text)-int(a.depth[state]))
-	plain(text[done:end])
-	return end, v.floor
+	s.plain(text[s.done:end])
+	return end
 }
 
-// find asks the rules of the words that end before end.
-func find(v view, words []word, end, done int) (span, *rule) {
-	for _, w := range words {
+// take hands out what the nth word that ends at i led to, and what stands before it.
+func (s *scanner) take(found span, i, nth int) {
+	by := machine().words[s.state][nth].rule
+	if by.keep {
+		s.plain(s.v.text[s.done:found.end])
+	} else {
+		// Between the word and what it led to there may be others, which must be found now:
+		// the next time, this word will lead nowhere.
+		before := *s
+		before.v.text, before.v.last, before.tried = s.v.text[:found.start], true, nth+1
+		if i < found.start {
+			before.run(i)
+		} else {
+			s.plain(s.v.text[s.done:found.start])
+		}
+		s.secret(by, found)
+		s.v.floor = found.end
+	}
+	s.done = found.end
+}
+
+// find asks the rules of the words that end before end. It gives the word's place among them.
+//
+// A rule that has looked at what was redacted finds nothing: before that was redacted, it
+// was asked already. So what was redacted once stays as it is.
+func find(v view, words []word, end, done int) (span, int) {
+	for i, w := range words {
 		start := end - len(w.text)
 		if start < done {
 			continue // a part of what was redacted
 		}
-		if s := w.rule.look(v, start, end, w.rule); s == undecided || s.end > s.start && s.start >= start {
-			return s, w.rule
+		s := w.rule.look(v, start, end, w.rule)
+		if s.end > s.start && s.start >= start && !w.rule.keep {
+			s = v.unmarked(s, end)
+		}
+		if s.end < 0 || s.end > s.start && s.start >= start {
+			return s, i
 		}
 	}
-	return span{}, nil
+	return span{}, 0
+}
+
+// unmarked is what a rule found, unless there is a mark in what it looked at, from a word's
+// end on.
+func (v view) unmarked(found span, from int) span {
+	reach := min(len(v.text), max(found.reach, found.end+1))
+	stop := min(len(v.text), reach+len(markStart)-1)
+	if strings.Contains(v.text[from:stop], markStart) {
+		return span{}
+	}
+	// The beginning of one may be all that there is yet.
+	if i := strings.LastIndexByte(v.text[from:stop], '['); i >= 0 && v.open(from+i+len(markStart)-1) && strings.HasPrefix(markStart, v.text[from+i:stop]) {
+		return undecided
+	}
+	return found
 }
 
 // scanAll redacts a whole text, and reports whether there was a secret.
@@ -100,7 +157,7 @@ func scanAll(s string) (string, bool) {
 			out = make([]byte, 0, len(s)+64)
 		}
 		out = append(out, text...)
-	}, func(r *rule) {
+	}, func(r *rule, _ span) {
 		changed = true
 		out = append(out, mark(r.id)...)
 	})

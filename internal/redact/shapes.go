@@ -13,8 +13,22 @@ func (v view) run(i, n int, of *alphabet) (end int, ok bool) {
 	return end, end < len(v.text) || end == i+n || v.last
 }
 
-// inWord reports whether the byte before i belongs to the same word.
-func (v view) inWord(i int) bool { return i > 0 && alnum_[v.at(i-1)] }
+// inWord reports whether the byte before i belongs to the same word. The letter at the end
+// of a colour, as terminals take it, does not.
+func (v view) inWord(i int) bool {
+	if !alnum_[v.at(i-1)] {
+		return false
+	}
+	for n := 2; n <= 24; n++ {
+		switch c := v.at(i - n); {
+		case c == '[':
+			return v.at(i-n-1) != 0x1b
+		case c != ';' && (c < '0' || c > '9'):
+			return true
+		}
+	}
+	return true
+}
 
 // prefixed finds a token by what it begins with.
 func prefixed(v view, start, _ int, r *rule) span {
@@ -36,7 +50,7 @@ func prefixed(v view, start, _ int, r *rule) span {
 		case end-from < r.min || !mixed(v.text[from:end]):
 			return span{}
 		}
-		return span{start, end}
+		return span{start: start, end: end}
 	}
 	return span{}
 }
@@ -67,7 +81,7 @@ func jwt(v view, start, end int, _ *rule) span {
 		case !ok:
 			return undecided
 		case part == 2:
-			return span{start, stop} // an unsigned one ends with its dot
+			return span{start: start, end: stop} // an unsigned one ends with its dot
 		case stop-at < 8 || stop-at == jwtPart:
 			return span{}
 		case v.open(stop):
@@ -123,19 +137,19 @@ func privateKey(v view, start, end int, _ *rule) span {
 	case at-body < 40:
 		return span{}
 	}
-	return span{start, at}
+	return span{start: start, end: at}
 }
 
 // keyEnd finds the end of a block's last line, which begins at.
 func keyEnd(v view, start, at int) span {
 	stop := min(len(v.text), at+5+64)
 	if i := strings.Index(v.text[at+5:stop], "-----"); i >= 0 {
-		return span{start, at + 5 + i + 5}
+		return span{start: start, end: at + 5 + i + 5}
 	}
 	if v.open(at + 5 + 63) {
 		return undecided
 	}
-	return span{start, at + 5}
+	return span{start: start, end: at + 5, reach: stop}
 }
 
 const keyBlock = 64 << 10
@@ -161,7 +175,7 @@ func telegram(v view, start, _ int, _ *rule) span {
 	case end-start-1 != 35 || !strings.HasPrefix(v.text[start:], ":AA"):
 		return span{}
 	}
-	return span{start + 1, end}
+	return span{start: start + 1, end: end}
 }
 
 // signature finds the signature of a signed URL.
@@ -176,7 +190,7 @@ func signature(v view, start, end int, _ *rule) span {
 	case stop-end < 32:
 		return span{}
 	}
-	return span{end, stop}
+	return span{start: end, end: stop}
 }
 
 // redacted finds what stands in a secret's place already.
@@ -188,5 +202,5 @@ func redacted(v view, start, end int, _ *rule) span {
 	case v.text[start:end] != markStart || v.at(stop) != ']':
 		return span{}
 	}
-	return span{start, stop + 1}
+	return span{start: start, end: stop + 1}
 }
