@@ -1,0 +1,4 @@
+package choice
+
+// Listeners is listeners, for tests.
+var Listeners = listeners
