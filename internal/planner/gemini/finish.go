@@ -40,7 +40,7 @@ func (g *gathered) finish(ctx context.Context, url string, w *endpoint.Watched, 
 		if len(g.calls) > 0 {
 			answer.Stop = planner.StopTools
 		}
-	case genai.FinishReasonMaxTokens:
+	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation: // the latter is longer than one request can be
 		answer.Stop = planner.StopLength
 	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent,
 		genai.FinishReasonSPII, genai.FinishReasonLanguage, genai.FinishReasonImageSafety,
