@@ -25,6 +25,8 @@ func (g *gathered) finish(ctx context.Context, url string, w *endpoint.Watched, 
 		return nil, explained(url, w, err)
 	case !isWhole && ctx.Err() != nil:
 		return nil, w.Error(url, ctx.Err())
+	case !isWhole && !g.isAPI:
+		return nil, w.Fault(url, planner.FaultGarbled, "what came is not the API's: check base_url")
 	case !isWhole:
 		return nil, w.Fault(url, planner.FaultCut, "the answer ended before the model had finished")
 	}
