@@ -217,7 +217,7 @@ func (x *session) raw(s string) {
 // until waits for a condition, which the shell brings about.
 func (x *session) until(what string, cond func() bool) {
 	x.t.Helper()
-	for range 3000 {
+	for range 6000 {
 		if cond() {
 			return
 		}
