@@ -36,6 +36,9 @@ type Options struct {
 
 	// Dial connects to what is looked for on this machine; nil is a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Look is how long is looked for servers on this machine, all in all; 0: 400ms.
+	Look time.Duration
 }
 
 // Chosen is a model that can be asked, and how it came to be chosen.
@@ -49,7 +52,7 @@ type Chosen struct {
 	Why string
 }
 
-// lookTime bounds the search for models on this machine, all in all.
+// lookTime is what Options.Look leaves open.
 const lookTime = 400 * time.Millisecond
 
 // Choose makes the choice. Its errors name what to set; none holds a key.

@@ -60,10 +60,7 @@ func (c *chooser) nothing(found []string) error {
 	text := "no model is set up; write these lines into " + c.file() + ":\n\n" +
 		"ai:\n  provider: anthropic\n  key_command: pass show anthropic\n\n" +
 		"or set one of " + strings.Join(variables, ", ") + ", or start Ollama with a model"
-	for _, f := range found {
-		text += "; " + f
-	}
-	return &NothingError{Text: text}
+	return &NothingError{Text: strings.Join(append([]string{text}, found...), "; ")}
 }
 
 // A NothingError says that there is no model to ask, and what to set.

@@ -38,7 +38,11 @@ func (c *chooser) find(ctx context.Context, t *target) error {
 		c.note("OLLAMA_HOST names another machine, which is not asked unless AIRLOCK_PROVIDER=ollama and AIRLOCK_BASE_URL say so")
 	}
 	servers = append(servers, &server{provider: llamacpp, address: "http://127.0.0.1:8080"})
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	look := c.opts.Look
+	if look <= 0 {
+		look = lookTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, look)
 	defer cancel()
 	var asked sync.WaitGroup
 	for _, s := range servers {

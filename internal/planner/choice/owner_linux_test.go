@@ -3,6 +3,7 @@ package choice_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -35,10 +36,10 @@ func TestMain(m *testing.M) {
 func serveAsSomebody() {
 	l, err := net.Listen("tcp", os.Getenv("AIRLOCK_TEST_LISTENER"))
 	if err != nil {
-		os.Stdout.WriteString("error " + err.Error() + "\n")
+		fmt.Println("error", err)
 		return
 	}
-	os.Stdout.WriteString(l.Addr().String() + "\n")
+	fmt.Println(l.Addr())
 	for {
 		conn, err := l.Accept()
 		if err != nil {
