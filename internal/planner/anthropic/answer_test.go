@@ -77,6 +77,11 @@ func TestStreams(t *testing.T) {
 			planner.Answer{Text: "well: hello", Stop: planner.StopEnd, Usage: usage, Model: id},
 		},
 		{
+			"another beginning is ignored",
+			events(start, textStart, textHello, strings.ReplaceAll(start, "claude", "other"), textHello, textStop, end, stop),
+			planner.Answer{Text: "hellohello", Stop: planner.StopEnd, Usage: usage, Model: id},
+		},
+		{
 			"lines may end as they do on Windows",
 			strings.ReplaceAll(events(start, textStart, textHello, textStop, end, stop), "\n", "\r\n"),
 			planner.Answer{Text: "hello", Stop: planner.StopEnd, Usage: usage, Model: id},
@@ -227,6 +232,7 @@ func TestFaultsInAStream(t *testing.T) {
 		{"the stream ends without an end", events(start, textStart, textHello, textStop), planner.FaultCut, true, "middle"},
 		{"the stream ends before its last line does", strings.TrimSuffix(events(start, textStart, textHello, textStop, end, stop), "\n\n"), planner.FaultCut, true, "middle"},
 		{"another API's stream", "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\ndata: [DONE]\n\n", planner.FaultGarbled, false, "Messages API"},
+		{"an end without a beginning", events(textStart, textHello, end, stop), planner.FaultGarbled, false, "Messages API"},
 		{"an event that is no JSON", events(start) + "event: content_block_delta\ndata: {\"type\":\n\n", planner.FaultGarbled, false, "JSON"},
 		{"no room for an answer", events(start, ended(`"model_context_window_exceeded"`), stop), planner.FaultTooLong, false, "room"},
 		{"a web page", "<!doctype html><title>Sign in</title>", planner.FaultGarbled, false, "Sign in"},
@@ -258,6 +264,12 @@ func TestWhatAModelLacksIsNamed(t *testing.T) {
 		{"output_config.format: Extra inputs are not permitted", planner.FeatureSchema},
 		{"output_config.format.schema: Invalid schema: The compiled grammar is too large, which would cause performance issues. Simplify your tool schemas or reduce the number of strict tools.", planner.FeatureSchema},
 		{"output_config.format.schema: For 'integer' type, properties maximum, minimum are not supported", planner.FeatureSchema},
+		{"'claude-3-haiku-20240307' does not support output format.", planner.FeatureSchema},
+		{"This model does not support structured outputs.", planner.FeatureSchema},
+		{"Schema is too complex for compilation. Try reducing the number of tools or simplifying tool schemas.", planner.FeatureSchema},
+		{"Schemas contains too many parameters with union types (18 parameters with type arrays or anyOf). Reduce the number of nullable or union-typed parameters (limit: 16 parameters with unions).", planner.FeatureSchema},
+		{"Schemas contains too many optional parameters (30), which would make grammar compilation inefficient. Reduce the number of optional parameters in your tool schemas (limit: 24).", planner.FeatureSchema},
+		{"tool_choice: forced tool use is not compatible with this model.", planner.FeatureChoice},
 		{"Thinking may not be enabled when tool_choice forces tool use.", planner.FeatureChoice},
 	} {
 		body := strings.Replace(invalid, "%q", string(quoted(t, test.message)), 1)
@@ -306,25 +318,33 @@ func TestAHostileEndpointIsBounded(t *testing.T) {
 }
 
 func TestManySmallPiecesCostNoMoreThanTheirBytes(t *testing.T) {
-	var b strings.Builder
-	b.WriteString(events(start, textStart))
-	one := events(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"0123456789abcdef"}}`)
-	n := 0
-	for b.Len() < 4<<20-10_000 {
-		b.WriteString(one)
-		n++
-	}
-	b.WriteString(events(textStop, end, stop))
-	begin := time.Now()
-	a, err := raw(t, b.String()).Answer(t.Context(), ask("a"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(a.Text) != 16*n {
-		t.Errorf("%d bytes came, want %d", len(a.Text), 16*n)
-	}
-	if took := time.Since(begin); took > 20*time.Second {
-		t.Errorf("%d pieces took %s", n, took)
+	for name, one := range map[string]string{
+		"of a text": events(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"0123456789abcdef"}}`),
+		"calls":     events(`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"1"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			b.WriteString(events(start, textStart))
+			n := 0
+			for b.Len() < 4<<20-10_000 {
+				b.WriteString(one)
+				n++
+			}
+			b.WriteString(events(textStop, end, stop))
+			begin := time.Now()
+			a, err := raw(t, b.String()).Answer(t.Context(), ask("a"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(a.Text) != 16*n && len(a.Calls) != n {
+				t.Errorf("%d bytes and %d calls came of %d pieces", len(a.Text), len(a.Calls), n)
+			}
+			took := time.Since(begin)
+			t.Logf("%d pieces took %s", n, took)
+			if took > 20*time.Second {
+				t.Errorf("%d pieces took %s", n, took)
+			}
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package anthropic
 import (
 	"crypto/rand"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -25,6 +24,7 @@ type draft struct {
 	on      func(planner.Delta)
 	blocks  []*part
 	at      map[int64]*part // by their index in the stream
+	ids     map[string]bool // of calls
 	model   string
 	stop    anthropic.StopReason
 	why     string // it refused
@@ -44,8 +44,12 @@ type part struct {
 	args      strings.Builder // as they came after it
 }
 
-// take takes an event of the stream.
+// take takes an event of the stream. What stands before the message's start is ignored, and
+// so is another start.
 func (d *draft) take(event *anthropic.MessageStreamEventUnion) {
+	if begins := event.Type == "message_start"; begins == d.started {
+		return
+	}
 	switch event.Type {
 	case "message_start":
 		d.started = true
@@ -54,7 +58,7 @@ func (d *draft) take(event *anthropic.MessageStreamEventUnion) {
 	case "content_block_start":
 		block := &event.ContentBlock
 		p := d.begin(block.Type, block.ID, block.Name, block.JSON.Input.Raw())
-		if p == nil || d.at == nil {
+		if p == nil {
 			return
 		}
 		d.at[event.Index] = p
@@ -119,9 +123,13 @@ func (d *draft) begin(kind, id, name, input string) *part {
 		d.on(planner.Delta{Thinking: true})
 	case toolBlock:
 		p.id, p.name = id, name
-		if p.id == "" || slices.ContainsFunc(d.blocks, func(q *part) bool { return q.id == id }) {
+		if p.id == "" || d.ids[p.id] {
 			p.id = "call_" + rand.Text() // unique in the whole conversation
 		}
+		if d.ids == nil {
+			d.ids = map[string]bool{}
+		}
+		d.ids[p.id] = true
 		if input != "null" {
 			p.given = input
 		}

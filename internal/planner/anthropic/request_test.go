@@ -281,6 +281,7 @@ func TestThoughtsComeBackAsTheyWere(t *testing.T) {
 	req := ask("a")
 	req.Tools = []planner.ToolDef{{Name: "sysinfo", Schema: json.RawMessage(`{"type":"object"}`)}}
 	first := answer(t, m, req)
+	first.Calls[0].Args = json.RawMessage(`{"a":[1.50,"<&>"],"z":1}`) // the same, written again
 	req.Messages = append(req.Messages,
 		planner.Message{Role: planner.Assistant, Text: first.Text, Calls: first.Calls, Opaque: first.Opaque},
 		planner.Message{Role: planner.User, Results: []planner.ToolResult{{ID: "toolu_1", Text: "linux"}, {ID: "toolu_2", Text: "no", Failed: true}}})
@@ -312,6 +313,25 @@ func TestThoughtsComeBackAsTheyWere(t *testing.T) {
 	}
 	if input["z"] != 1.0 || broken["invalid"] != `{"broken":` {
 		t.Errorf("inputs = %v, %v", input, broken)
+	}
+}
+
+func TestThoughtsOfWhatWasRedactedStayHere(t *testing.T) {
+	script := &modeltest.Script{Turns: []modeltest.Turn{
+		{Thinking: "the password is hunter2", Text: "I try it.", Calls: []planner.ToolCall{{ID: "toolu_1", Name: "x", Args: json.RawMessage(`{"password":"hunter2"}`)}}},
+		{Text: "done"},
+	}}
+	m := model(t, modeltest.Anthropic(t, script), nil)
+	req := ask("a")
+	req.Tools = []planner.ToolDef{{Name: "x", Schema: json.RawMessage(`{"type":"object"}`)}}
+	first := answer(t, m, req)
+	first.Calls[0].Args = json.RawMessage(`{"password":"[redacted:password]"}`)
+	req.Messages = append(req.Messages,
+		planner.Message{Role: planner.Assistant, Text: first.Text, Calls: first.Calls, Opaque: first.Opaque},
+		planner.Message{Role: planner.User, Results: []planner.ToolResult{{ID: "toolu_1", Text: "no"}}})
+	answer(t, m, req)
+	if body := string(script.Requests()[1].Body); strings.Contains(body, "hunter2") || !strings.Contains(body, "[redacted:password]") {
+		t.Errorf("the request is %s", body)
 	}
 }
 
