@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 
 	"airlock/internal/sandbox/gvisor"
 	"airlock/internal/surface/cli"
@@ -27,7 +29,15 @@ func main() {
 	}
 	// Most of what it does is short and leaves little behind: collect it less often.
 	debug.SetGCPercent(gcPercent)
-	os.Exit(run(context.Background(), os.Args[1:]))
+	os.Exit(run(context.Background(), arguments(os.Args)))
+}
+
+// arguments are what the program was given: linked as ai, it is airlock ai.
+func arguments(args []string) []string {
+	if name := strings.TrimSuffix(filepath.Base(args[0]), ".exe"); name == "ai" {
+		return append([]string{"ai"}, args[1:]...)
+	}
+	return args[1:]
 }
 
 func run(ctx context.Context, args []string) int {

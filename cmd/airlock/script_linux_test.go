@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"airlock/internal/planner/modeltest"
 )
 
 // TestScripts plays testdata/*.txtar: each is what somebody types, and what they see. A
@@ -36,6 +38,7 @@ func TestScripts(t *testing.T) {
 	if err := os.Mkdir(work, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	m := &models{t: t, by: map[string]*modeltest.Script{}}
 	testscript.Run(t, testscript.Params{
 		Dir:         "testdata",
 		WorkdirRoot: work,
@@ -57,6 +60,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code": code, "setid": setID, "json": jsonIs, "clean": clean, "many": many,
+			"model": m.start, "requests": m.requests,
 		},
 	})
 }

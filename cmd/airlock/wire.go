@@ -77,7 +77,9 @@ func wire() (*cli.Program, func(), error) {
 			}
 			return withPlugins(builtins, dirs.setting("plugins"), slices.Concat(folders, c.Plugins), log)
 		},
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
+		Settings: func() (*config.Config, error) { return config.Load(dirs.setting("config.yaml")) },
+		Model:    models(dirs.setting("config.yaml")),
+		Stdin:    os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 	}, closeRecord, nil
 }
 

@@ -76,7 +76,7 @@ func (r *PlanRunner) CallOnce(ctx context.Context, req *OneCall) (*CallOutcome, 
 // open makes where a call is made; end gathers what it changed and ends that.
 func (r *PlanRunner) open(ctx context.Context, req *OneCall, where tool.Where, out *CallOutcome) (*tool.Machine, func(tool.Result) error, error) {
 	if where == tool.OnHost {
-		m, closer, err := r.hostMachine(ctx, &req.Place)
+		m, closer, err := r.OpenHost(ctx, &req.Place)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -104,14 +104,14 @@ func (r *PlanRunner) open(ctx context.Context, req *OneCall, where tool.Where, o
 	return s.Machine(), end, nil
 }
 
-// hostMachine is the host itself as tools see it. What is hidden from sandboxes is hidden
-// from tools that read there, too.
-func (r *PlanRunner) hostMachine(ctx context.Context, place *Place) (*tool.Machine, io.Closer, error) {
+// OpenHost is the host itself as tools see it, for more than one call. What is hidden from
+// sandboxes is hidden from tools that read there, too. The closer ends the guest agent.
+func (r *PlanRunner) OpenHost(ctx context.Context, place *Place) (*tool.Machine, io.Closer, error) {
 	work, err := filepath.EvalSymlinks(place.WorkDir)
 	if err != nil {
 		return nil, nil, err
 	}
-	hidden, err := hostview.Hidden(&hostview.Rules{Homes: r.Runner.Homes, State: r.Runner.State, WorkDir: work, Hide: place.Hide, Show: place.Show})
+	hidden, err := r.Hidden(place)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,9 +120,21 @@ func (r *PlanRunner) hostMachine(ctx context.Context, place *Place) (*tool.Machi
 		return nil, nil, err
 	}
 	return &tool.Machine{
-		Client: client, Where: tool.OnHost, WorkDir: work, Env: place.Env,
-		Hidden: func(path string) bool { return below(path, hidden) },
+		Client: client, Where: tool.OnHost, WorkDir: work, Env: place.Env, Hidden: hidden,
 	}, closer, nil
+}
+
+// Hidden reports of a path, resolved, whether it is hidden from what runs at a place.
+func (r *PlanRunner) Hidden(place *Place) (func(path string) bool, error) {
+	work, err := filepath.EvalSymlinks(place.WorkDir)
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := hostview.Hidden(&hostview.Rules{Homes: r.Runner.Homes, State: r.Runner.State, WorkDir: work, Hide: place.Hide, Show: place.Show})
+	if err != nil {
+		return nil, err
+	}
+	return func(path string) bool { return below(path, hidden) }, nil
 }
 
 // below reports whether a path is one of dirs or lies below one.

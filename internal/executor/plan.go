@@ -179,7 +179,7 @@ func (r *PlanRunner) machine(ctx context.Context, req *PlanRequest) (*tool.Machi
 		}
 		return s.Machine(), func() { _ = s.Close() }, s, nil
 	}
-	m, closer, err := r.hostMachine(ctx, &req.Place)
+	m, closer, err := r.OpenHost(ctx, &req.Place)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"airlock/internal/planner/material"
 )
@@ -126,7 +125,7 @@ func TestFilesHaveTheNamesTheyHave(t *testing.T) {
 		t.Errorf("%d pieces, want %d: %q", len(got.Pieces), len(all), names(got.Pieces))
 	}
 	for _, p := range got.Pieces {
-		if !utf8.ValidString(p.Name) || strings.ContainsAny(p.Name, "\n\x1b\a\u202e") {
+		if strings.ContainsAny(p.Name, "\n\x1b\a\u202e\xe9") {
 			t.Errorf("the name %q is not printable", p.Name)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"airlock/internal/planner"
@@ -149,7 +148,8 @@ func (d *draft) slot(c *call) *drafted {
 		}
 		return last
 	}
-	for _, slot := range slices.Backward(d.calls) {
+	for i := len(d.calls) - 1; i >= 0; i-- {
+		slot := d.calls[i]
 		if slot.index == int64(*c.Index) && (id == "" || slot.id == "" || slot.id == id) {
 			return slot
 		}

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -211,21 +210,14 @@ func (h *head) check() error {
 
 // check says what is wrong with a line.
 func (l *line) check() error {
-	known := false
-	for _, m := range []struct {
-		kind  kind
-		there bool
-	}{
-		{ofTools, l.Tools != nil || l.Kind == ofTools}, // a list of none is left out
-		{ofAsk, l.Ask != nil}, {ofRequest, l.Request != nil}, {ofAnswer, l.Answer != nil}, {ofCall, l.Call != nil},
-	} {
-		known = known || m.kind == l.Kind
-		if m.there != (m.kind == l.Kind) {
-			return fmt.Errorf("a line of kind %s must have its member and no other", strconv.Quote(brief(string(l.Kind))))
-		}
-	}
-	if !known {
+	has := map[kind]bool{ofTools: l.Tools != nil, ofAsk: l.Ask != nil, ofRequest: l.Request != nil, ofAnswer: l.Answer != nil, ofCall: l.Call != nil}
+	if _, known := has[l.Kind]; !known {
 		return fmt.Errorf("there is no such kind of line: want tools, ask, request, answer or call")
+	}
+	for k, there := range has {
+		if there != (k == l.Kind) && (there || k != ofTools) {
+			return fmt.Errorf("a line of kind %s must have the member %s and no other", l.Kind, l.Kind)
+		}
 	}
 	switch l.Kind {
 	case ofTools:

@@ -229,7 +229,7 @@ func TestWhatIsNoTranscriptIsRefused(t *testing.T) {
 		"a line that is no JSON":         {lines(headLine, "{"), "line 2"},
 		"a kind that there is not":       {lines(headLine, `{"kind":"exec"}`), "no such kind"},
 		"a line with two members":        {lines(headLine, `{"kind":"ask","ask":{"verb":"run"},"call":{}}`), "and no other"},
-		"a line without its member":      {lines(headLine, `{"kind":"ask"}`), "must have its member"},
+		"a line without its member":      {lines(headLine, `{"kind":"ask"}`), "must have the member"},
 		"a member that there is not":     {lines(headLine, `{"kind":"ask","ask":{"verb":"run","approve":true}}`), "unknown field"},
 		"two objects on a line":          {lines(headLine, askLine+askLine), "more behind"},
 		"a verb that there is not":       {lines(headLine, strings.Replace(askLine, `"run"`, `"exec"`, 1)), "no such verb"},

@@ -12,6 +12,7 @@ import (
 
 	"airlock/internal/audit"
 	"airlock/internal/changes"
+	"airlock/internal/config"
 	"airlock/internal/executor"
 	"airlock/internal/gate"
 	"airlock/internal/sandbox"
@@ -42,6 +43,11 @@ type Program struct {
 	// Tools gives the registry with the plugins of these folders beside the usual ones, and
 	// a sentence for each plugin that could not be loaded.
 	Tools func(plugins []string) (*tool.Registry, []string, error)
+
+	// Settings are the person's, and Model the language model that they, the environment and
+	// the options choose.
+	Settings func() (*config.Config, error)
+	Model    func(ctx context.Context, opts *ModelOptions) (*ChosenModel, error)
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -125,7 +131,7 @@ changed, and lets out only the changes you commit.
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.toolCmd(),
+	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.aiCmd(), p.toolCmd(),
 		p.policyCmd(), p.logCmd(), p.hookCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root

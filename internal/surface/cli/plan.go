@@ -121,7 +121,8 @@ type planFlags struct {
 	decisionFlags
 	placeFlags
 	json, direct bool
-	answered     bool // what --json answers was printed
+	answered     bool     // what --json answers was printed
+	guide        *aiGuide // of a plan that a model made; nil: nobody can be asked for another
 	timeout      time.Duration
 	events       string
 	values       []string

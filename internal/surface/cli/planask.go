@@ -64,6 +64,7 @@ type planHelper struct {
 	values map[string]string
 	asking bool
 	screen *planScreen
+	guide  *aiGuide // nil: no model made the plan
 }
 
 // Fill gives values for placeholders: those that are known, and a person's.
@@ -96,9 +97,15 @@ func (h *planHelper) Failed(ctx context.Context, step action.Step, res *executor
 	}
 	h.screen.settle()
 	fmt.Fprintf(h.p.Stderr, "\nStep %s %s.\n", printable(step.ID), how(res))
-	answer, err := h.p.choose(ctx, "[r]etry  [e]dit  [s]kip  [q] stop ? ", map[string]string{
+	question, answers, help := "[r]etry  [e]dit  [s]kip  [q] stop ? ", map[string]string{
 		"r": "retry", "retry": "retry", "e": "edit", "edit": "edit", "s": "skip", "skip": "skip", "q": "stop", "stop": "stop",
-	}, "r runs the step again, e changes its command first, s goes on with the next step, q ends the plan here.")
+	}, "r runs the step again, e changes its command first, s goes on with the next step, q ends the plan here."
+	if h.guide != nil {
+		question = strings.Replace(question, "[q]", "[m]odel: ask what to do  [q]", 1)
+		answers["m"], answers["model"] = "model", "model"
+		help += " m sends the step and what it wrote to the model, and runs what it proposes instead."
+	}
+	answer, err := h.p.choose(ctx, question, answers, help)
 	h.screen.forgetSignals()
 	if errors.Is(err, errNoAnswer) {
 		return executor.Remedy{}, nil
@@ -111,6 +118,16 @@ func (h *planHelper) Failed(ctx context.Context, step action.Step, res *executor
 		return executor.Remedy{Do: executor.Retry}, nil
 	case "skip":
 		return executor.Remedy{Do: executor.Skip}, nil
+	case "model":
+		steps, err := h.guide.mend(ctx, step, res)
+		h.screen.forgetSignals()
+		if err != nil {
+			h.p.complain(err)
+		}
+		if len(steps) == 0 {
+			return h.Failed(ctx, step, res)
+		}
+		return executor.Remedy{Do: executor.Replace, Steps: steps}, nil
 	case "edit":
 		command, err := h.p.edit(ctx, res.Command)
 		if err != nil {
@@ -124,11 +141,7 @@ func (h *planHelper) Failed(ctx context.Context, step action.Step, res *executor
 
 // edit lets a person change a command: in $VISUAL or $EDITOR, else on a line of its own.
 func (p *Program) edit(ctx context.Context, command string) (string, error) {
-	editor := os.Getenv("VISUAL")
-	if editor == "" {
-		editor = os.Getenv("EDITOR")
-	}
-	if editor == "" {
+	if editor() == "" {
 		fmt.Fprintf(p.Stderr, "  was  %s\n", indented(command))
 		line, err := p.line(ctx, "  now  ")
 		if err == nil && strings.TrimSpace(line) == "" {
@@ -136,14 +149,40 @@ func (p *Program) edit(ctx context.Context, command string) (string, error) {
 		}
 		return line, err
 	}
-	f, err := os.CreateTemp("", "airlock-step-*.sh")
+	text, err := p.editText(ctx, "airlock-step-*.sh", command+"\n")
+	text = strings.TrimRight(text, "\r\n")
+	if err == nil && strings.TrimSpace(text) == "" {
+		err = errors.New("the command is empty; nothing was changed")
+	}
+	return text, err
+}
+
+// editor is the person's; "" where none is set.
+func editor() string {
+	if editor := os.Getenv("VISUAL"); editor != "" {
+		return editor
+	}
+	return os.Getenv("EDITOR")
+}
+
+// editText lets a person change a text in $VISUAL or $EDITOR, or in vi. pattern is for the
+// name of the file it is in meanwhile.
+func (p *Program) editText(ctx context.Context, pattern, text string) (string, error) {
+	editor := editor()
+	if editor == "" {
+		if _, err := exec.LookPath("vi"); err != nil {
+			return "", errors.New("there is no editor: set EDITOR")
+		}
+		editor = "vi"
+	}
+	f, err := os.CreateTemp("", pattern)
 	if err != nil {
-		return "", fmt.Errorf("edit the command: %w", err)
+		return "", fmt.Errorf("edit: %w", err)
 	}
 	defer os.Remove(f.Name())
-	_, err = f.WriteString(command + "\n")
+	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("edit the command: %w", err)
+		return "", fmt.Errorf("edit: %w", err)
 	}
 	// The variable may hold options, as everybody's does who wants an editor to wait.
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", f.Name())
@@ -153,11 +192,7 @@ func (p *Program) edit(ctx context.Context, command string) (string, error) {
 	}
 	data, err := os.ReadFile(f.Name())
 	if err != nil {
-		return "", fmt.Errorf("edit the command: %w", err)
+		return "", fmt.Errorf("edit: %w", err)
 	}
-	text := strings.TrimRight(string(data), "\r\n")
-	if strings.TrimSpace(text) == "" {
-		return "", errors.New("the command is empty; nothing was changed")
-	}
-	return text, nil
+	return string(data), nil
 }

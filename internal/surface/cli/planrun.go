@@ -35,6 +35,7 @@ type planObject struct {
 	Noise      int                   `json:"noise"`   // of caches and temporary files, only counted
 	State      changes.State         `json:"state"`
 	Error      string                `json:"error,omitempty"`
+	AI         *aiObject             `json:"ai,omitempty"` // of the model that made the plan
 }
 
 func newPlanObject(kind action.Kind, summary string) *planObject {
@@ -47,6 +48,9 @@ func newPlanObject(kind action.Kind, summary string) *planObject {
 // printPlan prints what --json answers, once.
 func (p *Program) printPlan(f *planFlags, o *planObject) error {
 	f.answered = true
+	if f.guide != nil {
+		o.AI = f.guide.object()
+	}
 	return p.printJSON(o)
 }
 
@@ -200,7 +204,7 @@ func (p *Program) planHelper(f *planFlags, plan *action.Plan, asking bool, scree
 			return nil, usage("--set %s: no step has this placeholder", printable(name))
 		}
 	}
-	return &planHelper{p: p, values: values, asking: asking, screen: screen}, nil
+	return &planHelper{p: p, values: values, asking: asking, screen: screen, guide: f.guide}, nil
 }
 
 // bare is a placeholder's name without its brackets.
@@ -262,6 +266,10 @@ func planCode(out *executor.PlanOutcome) int {
 // settlePlan shows what the plan changed, decides on it, and says how it all ended.
 func (p *Program) settlePlan(ctx context.Context, f *planFlags, store *changes.Store, rep *planReport, wish decision, sink event.Sink) error {
 	p.tellPlanEnd(rep)
+	if f.guide != nil {
+		f.guide.note(rep.plan, rep.outcome)
+		rep.decide = f.guide.decide
+	}
 	rep.showDiff = func() { p.shortDiff(ctx, store, rep) }
 	settled := p.settle(ctx, store, &rep.runReport, wish)
 	if set := rep.outcome.Set; set != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,6 +26,9 @@ type runReport struct {
 	quiet   bool      // the answer is an object: changes are in it, and not listed
 	screen  *screen   // the terminal that the command could write to; nil: none
 	capture *captured // what --json keeps; nil otherwise
+
+	// decide asks about the changes, in place of the usual question; nil: the usual one.
+	decide func(ctx context.Context, show func() error) decision
 
 	showDiff func() // shows the changes, where there is somebody to ask; nil: the question does
 }

@@ -20,7 +20,10 @@ func (p *Program) settle(ctx context.Context, store *changes.Store, rep *runRepo
 		p.tellChanges(rep, choice)
 	}
 	asked := choice == undecided
-	if asked {
+	switch {
+	case asked && rep.decide != nil:
+		choice = rep.decide(ctx, func() error { return p.showDiff(ctx, store, set, p.Stderr) })
+	case asked:
 		choice = p.askAbout(ctx, store, set)
 	}
 	row := &decisionRow{By: decidedBy(wish, asked)}

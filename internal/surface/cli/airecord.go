@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"airlock/internal/planner"
+)
+
+// rowAI is the kind of row that the record keeps of a request to a model.
+const rowAI = "ai_request"
+
+// aiRow is what the record keeps of a request: who was asked for what, and what it cost. What
+// the model's tools were used for is in rows of their own.
+type aiRow struct {
+	Verb       planner.Verb  `json:"verb,omitempty"`
+	Words      string        `json:"words"`
+	Material   []string      `json:"material,omitempty"` // names
+	Provider   string        `json:"provider"`
+	Model      string        `json:"model"`
+	Endpoint   string        `json:"endpoint"`
+	Kind       string        `json:"kind,omitempty"` // of the plan
+	Steps      int           `json:"steps"`
+	Requests   int           `json:"requests"`
+	ToolUses   int           `json:"tool_uses"`
+	Usage      planner.Usage `json:"usage"`
+	DurationMS int64         `json:"duration_ms"`
+	Error      string        `json:"error,omitempty"`
+}
+
+// recordAI writes a request down.
+func (p *Program) recordAI(ctx context.Context, chosen *ChosenModel, ask *planner.Ask, out *planner.Outcome, failed error, took time.Duration) error {
+	log, err := p.Record()
+	if err != nil {
+		return err
+	}
+	row := &aiRow{Verb: ask.Verb, Words: cut(ask.Words, 2000), DurationMS: took.Milliseconds()}
+	for _, piece := range ask.Material {
+		row.Material = append(row.Material, piece.Name)
+	}
+	info := chosen.Model.Info()
+	row.Provider, row.Model, row.Endpoint = info.Provider, info.Model, info.Endpoint
+	if out != nil {
+		row.Requests, row.ToolUses, row.Usage = out.Requests, len(out.Uses), out.Usage
+		if out.Plan != nil {
+			row.Kind, row.Steps = string(out.Plan.Kind), len(out.Plan.Steps)
+		}
+	}
+	if failed != nil {
+		row.Error = failed.Error()
+	}
+	return log.Record(ctx, rowAI, "", row)
+}
