@@ -102,6 +102,20 @@ func TestResultsGoBackWithTheModelsOwnParts(t *testing.T) {
 	}
 }
 
+func TestASignedTextGoesBackAsItCame(t *testing.T) {
+	script := &modeltest.Script{Turns: []modeltest.Turn{{Text: "a text in pieces", Chunk: 3}, {Text: "done"}}}
+	m := model(t, newModel, modeltest.Gemini(t, script), nil)
+	req := ask("hello")
+	a := answer(t, m, req)
+	req.Messages = append(req.Messages,
+		planner.Message{Role: planner.Assistant, Text: a.Text, Opaque: a.Opaque}, planner.Message{Role: planner.User, Text: "go on"})
+	answer(t, m, req)
+	sent := string(script.Requests()[1].Body)
+	if !strings.Contains(sent, `{"text":"a text in pieces"},{"text":"","thoughtSignature":"`) {
+		t.Errorf("the text is not as it came:\n%s", sent)
+	}
+}
+
 func TestAnAnswerThatWasNotStreamedIsTakenToo(t *testing.T) {
 	whole := `{"candidates":[{"content":{"parts":[{"text":"all at once"}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":2,"totalTokenCount":5},"modelVersion":"gemini-2.5-flash"}`
 	first := `{"candidates":[{"content":{"parts":[{"text":"all "}],"role":"model"}}]}`

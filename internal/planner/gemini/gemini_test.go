@@ -223,6 +223,9 @@ func TestTheEnvironmentChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(seen[0], seen[1]); diff != "" {
 		t.Errorf("the environment changes the request (-without +with):\n%s", diff)
 	}
+	if got := seen[1].Header.Get("X-Goog-Api-Client"); got != "" {
+		t.Errorf("it is told of this program: %q", got)
+	}
 	if got := seen[1].Header.Get("X-Goog-Api-Key"); got != key {
 		t.Error("the key is another one")
 	}

@@ -36,6 +36,9 @@ func (r reader) RoundTrip(req *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
+	req = req.WithContext(req.Context()) // a copy
+	req.Header = req.Header.Clone()
+	req.Header.Del("X-Goog-Api-Client") // what genai tells of this program
 	res, err := base.RoundTrip(req)
 	if err != nil {
 		return nil, err

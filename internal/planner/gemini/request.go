@@ -174,6 +174,7 @@ func schemas(req *planner.Request) (genai.ExtrasRequestProvider, error) {
 		declared = append(declared, d)
 	}
 	return func(body map[string]any) map[string]any {
+		fillTexts(body)
 		if declared != nil {
 			body["tools"] = []any{map[string]any{"functionDeclarations": declared}}
 		}
@@ -184,4 +185,18 @@ func schemas(req *planner.Request) (genai.ExtrasRequestProvider, error) {
 		}
 		return body
 	}, nil
+}
+
+// fillTexts gives a part that has a signature alone the empty text that it came with: genai
+// leaves it out, and the API wants a part to have something beside its signature.
+func fillTexts(body map[string]any) {
+	contents, _ := body["contents"].([]map[string]any)
+	for _, content := range contents {
+		parts, _ := content["parts"].([]map[string]any)
+		for _, part := range parts {
+			if part["functionCall"] == nil && part["functionResponse"] == nil && part["text"] == nil {
+				part["text"] = ""
+			}
+		}
+	}
 }

@@ -289,8 +289,7 @@ func (q *geminiRequest) checkPart(where, role string, part geminiPart) *geminiRe
 		if part.FunctionResponse.Name == "" || len(part.FunctionResponse.Response) != 1 {
 			return geminiInvalid("%s.parts.function_response: a name and a response are required", where)
 		}
-	case isText && !isCall && !isResponse && *part.Text != "":
-	case !isCall && !isResponse && part.ThoughtSignature != "":
+	case isText && !isCall && !isResponse && (*part.Text != "" || part.ThoughtSignature != ""):
 	default:
 		return geminiInvalid("%s.parts[0].data: required oneof field 'data' must have one initialized field", where)
 	}
