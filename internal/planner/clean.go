@@ -76,7 +76,7 @@ func (f scrubber) value(v any) any {
 // message makes a message of an earlier conversation clean, which it is unless it was made
 // by others or before a secret was known. What a provider wants back as it was stays.
 func (f scrubber) message(m *Message) Message {
-	out := Message{Role: m.Role, Text: string(f.text(m.Text)), Opaque: m.Opaque}
+	out := Message{Role: m.Role, Text: string(f.again(m.Text)), Opaque: m.Opaque}
 	for _, c := range m.Calls {
 		out.Calls = append(out.Calls, ToolCall{ID: c.ID, Name: c.Name, Args: f.args(c.Args)})
 	}
@@ -85,6 +85,37 @@ func (f scrubber) message(m *Message) Message {
 		out.Results = append(out.Results, r)
 	}
 	return out
+}
+
+// again makes a message clean that compose made, part by part: what looks like a secret's
+// beginning in one part must not take the fences around it, and so the whole order, away.
+func (f scrubber) again(text string) clean {
+	const begin = "\n{\n  \"context\": {\n"
+	var out, segment strings.Builder
+	flush := func() {
+		out.WriteString(string(f.text(segment.String())))
+		segment.Reset()
+	}
+	context := clean("")
+	if i := strings.LastIndex(text, begin); i >= 0 {
+		var c struct{ Context Context }
+		if json.Unmarshal([]byte(text[i:]), &c) == nil {
+			if whole, err := f.context(&c.Context); err == nil {
+				text, context = text[:i], "\n"+whole+"\n"
+			}
+		}
+	}
+	for line := range strings.Lines(text) {
+		if isFence(line) {
+			flush()
+			segment.WriteString(line)
+			flush()
+			continue
+		}
+		segment.WriteString(line)
+	}
+	flush()
+	return clean(out.String()) + context
 }
 
 // object reads a JSON object, and nothing else; nothing at all is an empty one.

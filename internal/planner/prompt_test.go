@@ -186,6 +186,10 @@ func FuzzMaterialStaysInItsFence(f *testing.F) {
 	}
 	f.Add("", "password:", "-----BEGIN RSA PRIVATE KEY-----", "token = \\")
 	f.Add("x", "export PASSWORD=\"", "curl -u user:", "{\"password\":")
+	for _, s := range []string{"password", "password:", "password=", "password = \"", "-----BEGIN PRIVATE KEY-----\nAAAA", "--password", "Authorization: Bearer", "https://user:", "export TOKEN=", "<<EOF\npassword: >", "api_key='"} {
+		f.Add(s, s, s, s)
+		f.Add(s, s+" ", s+"\n", s+"\t")
+	}
 	f.Fuzz(func(t *testing.T, words, one, two, stderr string) {
 		ask := &planner.Ask{Words: words, Context: planner.Context{LastStderr: stderr}, Material: []planner.Piece{
 			{Kind: planner.FromPipe, Name: one, Text: two}, {Kind: planner.FromFile, Name: two, Text: one, Note: stderr},
@@ -194,9 +198,16 @@ func FuzzMaterialStaysInItsFence(f *testing.F) {
 		if p.Check(ask) != nil {
 			return
 		}
-		outside, inside := texts(t, p.First(ask).Messages[0].Text)
+		message := p.First(ask).Messages[0]
+		outside, inside := texts(t, message.Text)
 		if len(inside) != 2 {
 			t.Fatalf("%d fences", len(inside))
+		}
+		next := p.First(&planner.Ask{Words: "and now?", Earlier: []planner.Message{message, {Role: planner.Assistant, Text: "a"}}}).Messages
+		if len(next) == 3 {
+			if _, again := texts(t, next[0].Text); len(again) != 2 {
+				t.Fatalf("%d fences when it is sent again:\n%s", len(again), next[0].Text)
+			}
 		}
 		i := strings.LastIndex(outside, "\n{\n  \"context\": {\n")
 		if i < 0 || !json.Valid([]byte(outside[i:])) {
