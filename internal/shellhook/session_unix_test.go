@@ -235,17 +235,19 @@ func (x *session) shows(text string) {
 // ask types a line that calls airlock, and gives what airlock was told.
 func (x *session) ask(line string) told {
 	x.t.Helper()
-	path := filepath.Join(x.home, "told")
 	x.types(line)
 	var out told
-	x.until("what airlock was told by "+line, func() bool {
-		data, err := os.ReadFile(path)
-		return err == nil && json.Unmarshal(data, &out) == nil
-	})
-	if err := os.Remove(path); err != nil {
+	x.until("what airlock was told by "+line, func() bool { return x.told(&out) })
+	if err := os.Remove(filepath.Join(x.home, "told")); err != nil {
 		x.t.Fatal(err)
 	}
 	return out
+}
+
+// told reports whether airlock has been told, and what.
+func (x *session) told(out *told) bool {
+	data, err := os.ReadFile(filepath.Join(x.home, "told"))
+	return err == nil && json.Unmarshal(data, out) == nil
 }
 
 // expect asks, and checks the last command and its exit code; -1 for none.
