@@ -438,14 +438,14 @@ func TestTwoSessionsKeepEachOthersRequests(t *testing.T) {
 	for _, p := range []*prompt.Prompt{a, b} {
 		wg.Go(func() {
 			for i := range 700 {
-				if err := p.Add(t.Context(), strings.Repeat("x", i%7) + "\nrequest " + string(rune('a'+i%26)) + strings.Repeat("y", i/26)); err != nil {
+				if err := p.Add(t.Context(), strings.Repeat("x", i%7)+"\nrequest "+string(rune('a'+i%26))+strings.Repeat("y", i/26)); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if err := b.Add("the last one,\nof two lines"); err != nil {
+	if err := b.Add(t.Context(), "the last one,\nof two lines"); err != nil {
 		t.Fatal(err)
 	}
 	entries := open().Entries()
