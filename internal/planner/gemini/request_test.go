@@ -54,6 +54,7 @@ func TestAFormatAsksForWhatItNeeds(t *testing.T) {
 		"a tool":                            {planner.FormatTool, "gemini-2.0-flash", map[string]any{}},
 		"a text":                            {planner.FormatText, "gemini-2.0-flash", map[string]any{}},
 		"a text, of a model that thinks":    {planner.FormatText, oldModel, map[string]any{"thinkingConfig": map[string]any{"includeThoughts": true}}},
+		"a text, of the newest there is":    {planner.FormatText, "gemini-flash-latest", map[string]any{"thinkingConfig": map[string]any{"includeThoughts": true}}},
 		"a text, of one that may not think": {planner.FormatText, "gemini-2.5-flash-lite", map[string]any{}},
 		"a text, of one that nobody knows":  {planner.FormatText, "gemma-3-27b-it", map[string]any{}},
 	}

@@ -29,10 +29,11 @@ func traitsOf(path string) traits {
 			hasThoughts: major == 2 && minor >= 5 && !strings.Contains(name, "lite"),
 		}
 	}
+	isNew := ok || strings.HasPrefix(name, "gemini-") && strings.HasSuffix(name, "-latest") // a name for the newest
 	return traits{
 		formats:     []planner.Format{planner.FormatSchema, planner.FormatTool, planner.FormatJSON, planner.FormatText},
-		isSigned:    ok,
-		hasThoughts: ok,
+		isSigned:    isNew,
+		hasThoughts: isNew,
 	}
 }
 

@@ -146,7 +146,7 @@ func (q *geminiRequest) readAddress(r *http.Request) *geminiRefusal {
 // isSigned reports whether the model signs its calls and refuses them without.
 func (q *geminiRequest) isSigned() bool {
 	rest, ok := strings.CutPrefix(q.model, "gemini-")
-	return ok && rest != "" && rest[0] >= '3' && rest[0] <= '9'
+	return ok && rest != "" && (rest[0] >= '3' && rest[0] <= '9' || strings.HasSuffix(rest, "-latest"))
 }
 
 func (q *geminiRequest) wantsThoughts() bool {
