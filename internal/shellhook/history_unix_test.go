@@ -141,7 +141,7 @@ func TestTmux(t *testing.T) {
 	command := "sh -c 'for i in $(seq 30); do echo line $i $(seq -s, 30); done; echo boom >&2; exit 3'"
 	run("send-keys", "-l", command)
 	run("send-keys", "Enter")
-	x.until("the command's output", func() bool { return strings.Contains(run("capture-pane", "-p"), "boom") })
+	x.until("the command's output", func() bool { return strings.Contains(run("capture-pane", "-p"), "\nboom\n~ $") })
 	run("send-keys", "airlock ai fix", "Enter")
 	var got told
 	x.until("what airlock was told", func() bool { return x.told(&got) })
