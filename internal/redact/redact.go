@@ -3,7 +3,9 @@
 // headers and options of commands. It knows neither who holds the text nor what for.
 //
 // A secret becomes [redacted:RULE]. What is found depends on the text alone, so the same
-// text always gives the same result, and what was redacted once stays as it is.
+// text always gives the same result, and what was redacted once stays as it is: a rule that
+// comes to such a mark, in what it reads behind its word, finds nothing, because it was asked
+// before the mark was there.
 //
 // The rules are a table (rules.go). One pass over the text looks for the words that a
 // secret begins with or stands behind; only where one is found, its rule looks closer. So

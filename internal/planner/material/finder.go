@@ -8,9 +8,11 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"airlock/internal/redact"
 )
 
-// A finder replaces known values in one pass, the longest where several begin at one place.
+// A finder finds known values in one pass, the longest where several begin at one place.
 type finder struct {
 	// keys are what a value, in each form, begins with, sorted: all of it, or keyLen bytes.
 	keys []key
@@ -21,7 +23,7 @@ type finder struct {
 // A key is at most keyLen bytes that a value begins with.
 type key struct {
 	text string
-	mark string
+	rule string
 	up   int      // the longest other key that this one begins with; -1: none
 	rest []string // what follows in longer values; as much as agrees is taken out
 }
@@ -37,13 +39,12 @@ func hashOf(s string) uint32 {
 	return v * 2654435761 >> (32 - mayBits)
 }
 
-// replace puts marks in the place of known values.
-func (f *finder) replace(s string) string {
-	if len(f.keys) == 0 || len(s) < leastKey {
-		return s
+// spans tells where known values stand, in order.
+func (f *finder) spans(s string) []redact.Span {
+	if len(f.keys) == 0 {
+		return nil
 	}
-	var out []byte
-	done := 0
+	var out []redact.Span
 	for i := 0; i+leastKey <= len(s); {
 		h := hashOf(s[i:])
 		if f.may[h/64]&(1<<(h%64)) == 0 {
@@ -55,14 +56,10 @@ func (f *finder) replace(s string) string {
 			i++
 			continue
 		}
-		out = append(append(out, s[done:i]...), k.mark...)
+		out = append(out, redact.Span{Start: i, End: i + n, Rule: k.rule})
 		i += n
-		done = i
 	}
-	if done == 0 {
-		return s
-	}
-	return string(append(out, s[done:]...))
+	return out
 }
 
 // at finds the longest value that s begins with.
@@ -98,11 +95,11 @@ func agree(a, b string) int {
 // A finderBuilder collects what is to be found.
 type finderBuilder struct {
 	values map[string]bool
-	forms  map[string]string // of all values: the mark
+	forms  map[string]string // of all values: the rule that they go by
 }
 
 // add takes a value in all its forms.
-func (b *finderBuilder) add(value, mark string) {
+func (b *finderBuilder) add(value, rule string) {
 	if len(value) < shortest || len(b.values) >= maxKnown || b.values[value] {
 		return
 	}
@@ -113,7 +110,7 @@ func (b *finderBuilder) add(value, mark string) {
 	value = value[:min(len(value), maxKnownSize)]
 	for _, form := range formsOf(value) {
 		if _, has := b.forms[form]; !has && len(form) >= shortest {
-			b.forms[form] = mark
+			b.forms[form] = rule
 		}
 	}
 }
@@ -121,15 +118,15 @@ func (b *finderBuilder) add(value, mark string) {
 func (b *finderBuilder) build() *finder {
 	f := &finder{}
 	at := map[string]int{}
-	for form, mark := range b.forms {
+	for form, rule := range b.forms {
 		head := form[:min(len(form), keyLen)]
 		i, has := at[head]
 		if !has {
 			i = len(f.keys)
 			at[head] = i
-			f.keys = append(f.keys, key{text: head, mark: mark, up: -1})
+			f.keys = append(f.keys, key{text: head, rule: rule, up: -1})
 		}
-		f.keys[i].mark = max(f.keys[i].mark, mark)
+		f.keys[i].rule = max(f.keys[i].rule, rule)
 		if len(form) > keyLen {
 			f.keys[i].rest = append(f.keys[i].rest, form[keyLen:])
 		}

@@ -78,12 +78,13 @@ func (g *gatherer) file(shown string, d *document) bool {
 		return true
 	}
 	shown = changes.Printable(shown)
-	if g.left <= 0 || len(g.seen) >= MaxIncluded {
+	if g.left <= 0 || g.files >= MaxIncluded {
 		g.note("%s was left out: there are %s of files already, or %d of them.", shown, bytesOf(MaxFiles), MaxIncluded)
 		return false
 	}
 	g.seen[d.real] = true
-	text, cut := g.cut(d.real, d, min(MaxFile, g.left))
+	g.files++
+	text, cut := g.cut(shown, d, min(MaxFile, g.left))
 	g.left -= len(text)
 	if cut != "" {
 		g.note("%s is sent%s.", shown, cut)

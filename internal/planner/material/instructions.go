@@ -65,6 +65,9 @@ func (g *gatherer) cut(name string, d *document, n int) (text, how string) {
 	if d.more {
 		data = wholeRunes(data)
 	}
+	if kindOf(d.real) != otherKind {
+		name = d.real // whatever the link to it is called
+	}
 	whole := g.Redactor.File(name, string(data))
 	text = firstBytes(whole, n)
 	if d.more || len(text) < len(whole) {

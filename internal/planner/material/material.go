@@ -54,7 +54,7 @@ type Options struct {
 	// Shell is what else is known of the last command. It is bounded and redacted here.
 	Shell []planner.Piece
 
-	// Redactor takes secrets out. nil means NewRedactor with WorkDir and Hidden.
+	// Redactor takes secrets out. nil means NewRedactor with WorkDir.
 	Redactor *Redactor
 }
 
@@ -98,6 +98,7 @@ type gatherer struct {
 	Options
 	out    *Gathered
 	seen   map[string]bool // files that were included, by their real paths
+	files  int             // how many were included
 	left   int             // bytes that may still be included
 	opened int             // files that were looked into because a pattern matched them
 }
@@ -124,7 +125,11 @@ func (g *gatherer) note(format string, args ...any) {
 	g.out.Notes = append(g.out.Notes, fmt.Sprintf(format, args...))
 }
 
-func (g *gatherer) add(p planner.Piece) { g.out.Pieces = append(g.out.Pieces, p) }
+// add takes a piece; its name may hold a secret as well.
+func (g *gatherer) add(p planner.Piece) {
+	p.Name = changes.Printable(g.Redactor.Text(p.Name))
+	g.out.Pieces = append(g.out.Pieces, p)
+}
 
 // machine fills in the Context.
 func (g *gatherer) machine() {
@@ -148,7 +153,7 @@ func (g *gatherer) shell(context.Context) error {
 			p.Note = joinNotes(p.Note, "only its end is here")
 			g.note("Of %s only the end is sent.", changes.Printable(p.Name))
 		}
-		p.Name, p.Text = changes.Printable(g.Redactor.Text(p.Name)), text
+		p.Text = text
 		g.add(p)
 	}
 	return nil

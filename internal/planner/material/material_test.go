@@ -11,9 +11,6 @@ import (
 	"airlock/internal/planner/material"
 )
 
-// glue keeps secrets in one piece out of this file: scanners of source code would find them.
-func glue(parts ...string) string { return strings.Join(parts, "") }
-
 // write makes files below a folder; a name's folders too.
 func write(t testing.TB, dir string, files map[string]string) {
 	t.Helper()

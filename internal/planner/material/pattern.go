@@ -59,7 +59,7 @@ func (g *gatherer) matched(ctx context.Context, word string, t *tree, found []st
 	var binary, unread, hidden, out, more []string
 	for i, rel := range found {
 		shown := shownAs(word, rel)
-		if g.opened++; g.opened > maxOpened || g.left <= 0 || len(g.seen) >= MaxIncluded {
+		if g.opened++; g.opened > maxOpened || g.left <= 0 || g.files >= MaxIncluded {
 			for _, rel := range found[i:] {
 				more = append(more, shownAs(word, rel))
 			}

@@ -12,7 +12,7 @@ import (
 
 var (
 	errFolder = errors.New("it is a folder")
-	errHidden = errors.New("it is hidden from sandboxes and from models; --show, in the same way as for a sandbox, allows it")
+	errHidden = errors.New("it is hidden from sandboxes and from models; what of it a model must know can be piped in")
 	errKernel = errors.New("it is a file of the kernel's own; pipe in what a command says about it")
 	errOut    = errors.New("it leads out of the folder")
 )

@@ -1,6 +1,7 @@
 package material
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -46,7 +47,7 @@ func NewRedactor(opts *RedactorOptions) *Redactor {
 	}
 	var b finderBuilder
 	for _, value := range o.Extra {
-		b.add(strings.TrimSpace(value), "[redacted:key]")
+		b.add(strings.TrimSpace(value), "key")
 	}
 	for _, pair := range o.Environ {
 		if name, value, ok := strings.Cut(pair, "="); ok && secretName(name) {
@@ -76,7 +77,37 @@ func (r *Redactor) Text(s string) string {
 	if r == nil {
 		return redact.Text(s)
 	}
-	return redact.Text(r.known.replace(s))
+	for range 4 { // with a secret out of the way another may be told, rarely
+		out := r.look(s)
+		if out == s {
+			break
+		}
+		s = out
+	}
+	return s
+}
+
+// look takes out what is found at one look. Both look at the text as it is: a known value
+// may be a part of a longer secret, or reach beyond what a rule takes for its end.
+func (r *Redactor) look(s string) string {
+	known, found := r.known.spans(s), redact.Spans(s)
+	if len(known)+len(found) == 0 {
+		return s
+	}
+	all := append(known, found...)
+	slices.SortStableFunc(all, func(a, b redact.Span) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
+	})
+	var out []byte
+	done := 0
+	for _, span := range all {
+		if span.Start >= done {
+			out = append(out, s[done:span.Start]...)
+			out = append(out, "[redacted:"+span.Rule+"]"...)
+		}
+		done = max(done, span.End)
+	}
+	return string(append(out, s[done:]...))
 }
 
 // File redacts a file's text: of files that are there to hold secrets (.env files, .netrc,
@@ -132,18 +163,18 @@ func (b *finderBuilder) learn(name, value string) {
 	if !worth(name, value) {
 		return
 	}
-	b.add(value, envMark)
+	b.add(value, "env")
 	if isURL(value) {
 		if u, err := url.Parse(value); err == nil && u.User != nil {
 			if password, ok := u.User.Password(); ok && worth("PASSWORD", password) {
-				b.add(password, envMark)
+				b.add(password, "env")
 			}
 		}
 	}
 	if strings.Contains(value, "\n") {
 		for line := range strings.Lines(value) {
 			if line = strings.TrimSpace(line); len(line) >= 16 && !plainWords(line) && !strings.HasPrefix(line, "-----") {
-				b.add(line, envMark)
+				b.add(line, "env")
 			}
 		}
 	}

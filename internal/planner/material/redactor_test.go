@@ -77,6 +77,9 @@ func TestKnownValuesAreTakenOutOfEverything(t *testing.T) {
 			"words, numbers, places", "My Application in production is true on 8080, 3600000 db.example.org:5432 eu-west-1 /var/lib/app/data https://example.org/docs/start?lang=en your-key-here password",
 			"My Application in production is true on 8080, 3600000 db.example.org:5432 eu-west-1 /var/lib/app/data https://example.org/docs/start?lang=en your-key-here password",
 		},
+		{"a part of a longer secret", "ghp_" + strings.Repeat("Ab3", 6) + "Hj3kLp0o" + strings.Repeat("Cd4", 5), "[redacted:github-token]"},
+		{"what reaches beyond a value's end", "PASSWORD=" + session, "PASSWORD=[redacted:env]"},
+		{"what stands behind another", "machine x login Hj3kLp0o password hunter2", "machine x login [redacted:env] password [redacted:netrc]"},
 		{"what redact knows", "API_KEY=Kq7wXz3vBn", "API_KEY=[redacted:secret]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
