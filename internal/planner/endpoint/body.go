@@ -260,13 +260,13 @@ func (b *body) read(p []byte) (int, error) {
 		return 0, b.err
 	case err == nil:
 		return n, nil
-	case err == io.EOF: //nolint:errorlint // what a reader returns at its end
+	case err == io.EOF:
 		b.err = io.EOF
 	default:
 		failed := b.x.failed(err)
 		b.err = failed
 		if !b.quiet {
-			b.x.w.saw(failed)
+			b.err = b.x.w.saw(failed)
 		}
 	}
 	return n, b.err

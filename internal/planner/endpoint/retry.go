@@ -13,11 +13,11 @@ const maxRetryAfter = 24 * time.Hour
 
 // retryAfter reads when an endpoint wants to be asked again. What cannot be read is not told.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
-	if d, ok := seconds(h.Get("Retry-After-Ms")); ok {
-		return d / 1000, true
+	if d, ok := amount(h.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return d, true
 	}
 	value := h.Get("Retry-After")
-	if d, ok := seconds(value); ok {
+	if d, ok := amount(value, time.Second); ok {
 		return d, true
 	}
 	if at, err := http.ParseTime(value); err == nil {
@@ -26,12 +26,12 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// seconds reads a number of seconds, at most 1000 times maxRetryAfter: none is below zero.
-func seconds(text string) (time.Duration, bool) {
+// amount reads a number of units.
+func amount(text string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil && !math.IsInf(n, 0) || math.IsNaN(n) {
 		return 0, false
 	}
-	n = min(max(n, 0), maxRetryAfter.Seconds())
-	return time.Duration(n * float64(time.Second)), true
+	n = min(max(n*float64(unit), 0), float64(maxRetryAfter))
+	return time.Duration(n), true
 }

@@ -135,7 +135,7 @@ func (w *Watched) judge(status int, s said) *planner.Error {
 	case anyOf(lower, tooLong), status == 413:
 		e.Fault, e.Mend = planner.FaultTooLong, "give it less material, or take a model with a larger window"
 	default:
-		e.Feature = w.lacking(lower)
+		e.Feature = w.lacking(strings.ToLower(s.text), s.kind)
 		if e.Feature != "" && status != 429 && status < 502 {
 			e.Fault, e.Mend = planner.FaultUnsupported, "take a model that has it"
 			return e

@@ -166,7 +166,7 @@ func TestAProxyIsNotAskedForThisMachine(t *testing.T) {
 
 // A dripper sends a byte each time after a while.
 type dripper struct {
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // the request's, for as long as its answer is read
 	every time.Duration
 	left  int
 }

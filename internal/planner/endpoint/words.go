@@ -61,6 +61,7 @@ var lacks = []string{
 	"not enabled", "enabled only", "not available", "unavailable", "not implemented", "not yet", "not fully",
 	"not allowed", "not permitted", "unrecognized", "unknown", "unexpected", "extra inputs", "extra fields",
 	"must be", "requires", "disabled", "cannot", "can't", "incompatible", "invalid", "no endpoints found", "may not be", "please set",
+	"too complex for compilation", "grammar is too large", "too many parameters", "too many optional parameters", "not compatible", // Anthropic
 }
 
 // Words that name a feature.
@@ -68,20 +69,23 @@ var (
 	choiceWords = []string{"tool_choice", "tool choice", "toolchoice", "function_calling_config", "forces tool use", "forced tool", "toolconfig"}
 	formatWords = []string{
 		"response_format", "response format", "json_schema", "json schema", "structured output", "structured_output",
-		"output_config", "output_format", "response_schema", "responseschema", "response_json_schema", "responsejsonschema",
+		"output_config", "output_format", "output format", "response_schema", "responseschema", "response_json_schema", "responsejsonschema",
 		"json_object", "json mode", "json_mode", "json_validate_failed", "response mime type", "response_mime_type", "responsemimetype",
 		"guided_json", "guided decoding", "grammar", "handle the requested parameters",
+		"too complex for compilation", "parameters with union types", // Anthropic
 	}
-	schemaWords = []string{"json_schema", "json schema", "structured", "response_schema", "responseschema", "output_config", "output_format"}
+	schemaWords = []string{"json_schema", "json schema", "structured", "response_schema", "responseschema", "output_config", "output_format", "output format"}
 	toolWords   = []string{
 		"tools", "tool use", "tool calling", "tool calls", "tool_calls", "tool-call", "tool call",
 		"function calling", "function call", "functions", "function_declarations", "functiondeclarations",
 	}
 )
 
-// lacking is the feature that a message says is not there; "" where it says no such thing.
-func (w *Watched) lacking(lower string) planner.Feature {
-	isLack := anyOf(lower, lacks) || strings.Contains(lower, "json_validate_failed")
+// lacking is the feature that a message, in lower case, says is not there; "" where it says no
+// such thing.
+func (w *Watched) lacking(text, kind string) planner.Feature {
+	isLack := anyOf(text, lacks) || anyOf(kind, []string{"json_validate_failed", "unsupported"})
+	lower := text + kind
 	switch {
 	case !isLack:
 		return ""
@@ -93,7 +97,7 @@ func (w *Watched) lacking(lower string) planner.Feature {
 		return planner.FeatureChoice
 	case anyOf(lower, formatWords):
 		return w.format(lower)
-	case anyOf(lower, toolWords) && !strings.Contains(lower, "invalid") && !strings.Contains(lower, "must be"):
+	case anyOf(lower, toolWords) && !strings.Contains(text, "invalid") && !strings.Contains(text, "must be"):
 		return planner.FeatureTools
 	}
 	return ""

@@ -344,10 +344,14 @@ func (s *suite) faults(t *testing.T) {
 func (s *suite) echo(t *testing.T) {
 	for _, status := range []int{400, 401, 500} {
 		m, _ := s.model(t, Turn{Status: status, Body: `{"error":{"message":"\u001b]0;no\u0007 key ` + Key + ` (Bearer ` + Key + `)"}}`})
-		fault(t, t.Context(), m)
+		if e := fault(t, t.Context(), m); e.Status != status {
+			t.Errorf("Status = %d, want %d", e.Status, status)
+		}
 	}
 	m, _ := s.model(t, Turn{Raw: true, ContentType: "text/plain", Body: "you said " + Key})
-	fault(t, t.Context(), m)
+	if e := fault(t, t.Context(), m); e.Fault != planner.FaultGarbled {
+		t.Errorf("error = %v, want a garbled answer", e)
+	}
 }
 
 func (s *suite) bounds(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"airlock/internal/planner"
@@ -148,8 +149,7 @@ func (d *draft) slot(c *call) *drafted {
 		}
 		return last
 	}
-	for i := len(d.calls) - 1; i >= 0; i-- {
-		slot := d.calls[i]
+	for _, slot := range slices.Backward(d.calls) {
 		if slot.index == int64(*c.Index) && (id == "" || slot.id == "" || slot.id == id) {
 			return slot
 		}
