@@ -19,8 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// key is one that no real account has.
-const key = "sk-ant-api03-modeltest-4f9c2e7a"
+const key = modeltest.Key
 
 // model makes a model at url, and ends its connections with the test.
 func model(t testing.TB, url string, opts *endpoint.Options) *anthropic.Model {
@@ -64,6 +63,12 @@ func fault(t *testing.T, m *anthropic.Model, req *planner.Request) *planner.Erro
 		t.Errorf("the key is in the error %q", e)
 	}
 	return e
+}
+
+func TestTheSuite(t *testing.T) {
+	modeltest.Run(t, modeltest.Anthropic, func(t *testing.T, url string) planner.Model {
+		return model(t, url, nil)
+	})
 }
 
 func TestAnAnswerComesAsItIsWritten(t *testing.T) {

@@ -2,16 +2,12 @@ package anthropic_test
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"airlock/internal/planner"
-	"airlock/internal/planner/anthropic"
-	"airlock/internal/planner/endpoint"
 	"airlock/internal/planner/modeltest"
 )
 
@@ -37,59 +33,6 @@ func compare(t *testing.T, what string, got any, want string) {
 	}
 	if diff := cmp.Diff(v, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-func TestTheEnvironmentSaysNothing(t *testing.T) {
-	dir := t.TempDir()
-	profile := `{"version":"1.0","base_url":"http://127.0.0.1:1/profile","workspace_id":"wrkspc_hostile","authentication":{"type":"user_oauth","access_token":"hostile"}}`
-	for _, name := range []string{"configs/default.json", "configs/hostile.json", "credentials/default.json"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(profile), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, value := range map[string]string{
-		"ANTHROPIC_API_KEY": "sk-ant-hostile", "ANTHROPIC_AUTH_TOKEN": "hostile-token",
-		"ANTHROPIC_BASE_URL": "http://127.0.0.1:1/hostile", "ANTHROPIC_CUSTOM_HEADERS": "X-Hostile: yes\nAnthropic-Version: 1999-01-01",
-		"ANTHROPIC_CONFIG_DIR": dir, "ANTHROPIC_PROFILE": "hostile", "XDG_CONFIG_HOME": dir, "ANTHROPIC_WORKSPACE_ID": "wrkspc_hostile",
-		"ANTHROPIC_FEDERATION_RULE_ID": "fdrl_hostile", "ANTHROPIC_ORGANIZATION_ID": "hostile", "ANTHROPIC_IDENTITY_TOKEN": "hostile",
-		"ANTHROPIC_OPEN_TELEMETRY": "true", "ANTHROPIC_OPEN_TELEMETRY_TRACES_CONTENT_MODE": "content", "ANTHROPIC_OPEN_TELEMETRY_PROPAGATION": "true",
-		"ANTHROPIC_MODEL": "hostile", "ANTHROPIC_LOG": "debug",
-	} {
-		t.Setenv(name, value)
-	}
-	script := &modeltest.Script{Turns: []modeltest.Turn{{Text: "ok"}}}
-	url := modeltest.Anthropic(t, script)
-	answer(t, model(t, url, nil), ask("hello"))
-	seen := script.Requests()[0]
-	var names []string
-	for name, values := range seen.Header {
-		names = append(names, name)
-		if text := strings.ToLower(strings.Join(values, " ")); strings.Contains(text, "hostile") {
-			t.Errorf("%s: %q comes from the environment", name, text)
-		}
-	}
-	for _, name := range names {
-		switch name {
-		case "Accept", "Accept-Encoding", "Anthropic-Version", "Content-Length", "Content-Type", "User-Agent", "X-Api-Key":
-		default:
-			t.Errorf("the header %s is sent, and nobody asked for it", name)
-		}
-	}
-	if seen.Header.Get("X-Api-Key") != key || seen.Path != "/v1/messages" || strings.Contains(string(seen.Body), "hostile") {
-		t.Errorf("the request is %s %v\n%s", seen.Path, seen.Header, seen.Body)
-	}
-
-	// Without a key the environment's is not taken, either.
-	keyless, err := anthropic.New(&anthropic.Options{Model: "claude-sonnet-5-5", BaseURL: url, HTTP: endpoint.Client(&endpoint.Options{Show: func(endpoint.Shown) {}})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e := fault(t, keyless, ask("hello")); e.Endpoint != url {
-		t.Errorf("Endpoint = %q, want %q", e.Endpoint, url)
 	}
 }
 
