@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func (d *drafts) flush() {
 	}
 	b := d.best()
 	d.changed, d.told, d.steps = false, time.Now(), len(b.steps)
-	draft := Drafted{Summary: whole(b.summary.b.String()), Steps: b.steps[:len(b.steps):len(b.steps)]}
+	draft := Drafted{Summary: whole(b.summary.b.String()), Steps: slices.Clip(b.steps)}
 	if !b.begun() {
 		draft.Text = whole(b.text())
 	}

@@ -43,11 +43,17 @@ func proposal() ToolDef {
 	}
 }
 
-// nullable are the members whose null means that there is no value.
-var nullable = map[string]string{
-	"/summary": `""`, "/steps": "[]",
-	"/steps/*/needs_confirmation": "false", "/steps/*/is_destructive": "false", "/steps/*/requires_sudo": "false",
-	"/steps/*/working_directory": `""`,
+// none is what stands for no value in a member whose null means that; "" for other members.
+func none(place string) string {
+	switch place {
+	case "/summary", "/steps/*/working_directory":
+		return `""`
+	case "/steps":
+		return "[]"
+	case "/steps/*/needs_confirmation", "/steps/*/is_destructive", "/steps/*/requires_sudo":
+		return "false"
+	}
+	return ""
 }
 
 // withoutNulls writes the value that stands for none in place of the nulls that the strict
@@ -82,7 +88,7 @@ func (w *nullWalk) value(place string) bool {
 	}
 	switch t {
 	case nil:
-		if instead, ok := nullable[place]; ok {
+		if instead := none(place); instead != "" {
 			end := int(w.dec.InputOffset())
 			w.out = append(append(w.out, w.data[w.from:end-len("null")]...), instead...)
 			w.from = end
@@ -109,7 +115,7 @@ func (w *nullWalk) value(place string) bool {
 	return err == nil
 }
 
-// below is the place of a member; "-" where none of the nullable ones can be.
+// below is the place of a member; "-" where none of those with a null can be.
 func below(place, name string) string {
 	if place == "-" || len(name) > len("needs_confirmation") {
 		return "-"

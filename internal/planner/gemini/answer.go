@@ -89,10 +89,12 @@ type gathered struct {
 	reason  genai.FinishReason
 	message string // what the endpoint says of the end
 	blocked genai.BlockedReason
+	isAPI   bool // something came that only this API has
 }
 
 // add takes a chunk.
 func (g *gathered) add(chunk *genai.GenerateContentResponse) {
+	g.isAPI = g.isAPI || len(chunk.Candidates) > 0 || chunk.PromptFeedback != nil || chunk.UsageMetadata != nil
 	if u := chunk.UsageMetadata; u != nil {
 		g.usage = planner.Usage{
 			Input:  tokens(u.PromptTokenCount, u.ToolUsePromptTokenCount),
@@ -134,23 +136,11 @@ func (g *gathered) part(part *genai.Part) {
 		}
 	case part.Text != "" || len(part.ThoughtSignature) > 0:
 		g.text.WriteString(part.Text)
-		g.keepText(part)
+		g.parts = append(g.parts, &genai.Part{Text: part.Text, ThoughtSignature: part.ThoughtSignature})
 		if part.Text != "" {
 			g.on(planner.Delta{Text: part.Text})
 		}
 	}
-}
-
-// keepText keeps a text: pieces of one text become one part again, but for one with a
-// signature, which belongs to it alone.
-func (g *gathered) keepText(part *genai.Part) {
-	if n := len(g.parts); n > 0 && len(part.ThoughtSignature) == 0 {
-		if last := g.parts[n-1]; last.FunctionCall == nil && !last.Thought && len(last.ThoughtSignature) == 0 {
-			last.Text += part.Text
-			return
-		}
-	}
-	g.parts = append(g.parts, &genai.Part{Text: part.Text, ThoughtSignature: part.ThoughtSignature})
 }
 
 // call takes a call of a tool.

@@ -155,6 +155,7 @@ func TestTheEndOfAnAnswerSaysWhy(t *testing.T) {
 	}{
 		"it is done":                  {`STOP`, end{Stop: planner.StopEnd, Text: "so far"}},
 		"it is too long":              {`MAX_TOKENS`, end{Stop: planner.StopLength, Text: "so far"}},
+		"it is too long for one":      {`CONTINUATION`, end{Stop: planner.StopLength, Text: "so far"}},
 		"it is not safe":              {`SAFETY`, end{Stop: planner.StopRefused, Text: "so far"}},
 		"it is recited":               {`RECITATION`, end{Stop: planner.StopRefused, Text: "so far"}},
 		"a word is forbidden":         {`BLOCKLIST`, end{Stop: planner.StopRefused, Text: "so far"}},
@@ -210,7 +211,7 @@ func TestNoFurtherRequestIsMade(t *testing.T) {
 		"too many requests":         {Status: http.StatusTooManyRequests, Body: `{"error":{"code":429,"message":"Resource exhausted","status":"RESOURCE_EXHAUSTED"}}`},
 		"a cut stream":              {Text: "a text", Chunk: 2, CutAfter: 1},
 		"a token to continue with":  {Raw: true, Body: `data: {"candidates":[{"content":{"parts":[{"text":"a"}]},"continuationToken":"YWJj"}]}` + "\r\n\r\n"},
-		"an end that is none":       {Raw: true, Body: `data: {"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"CONTINUATION","continuationToken":"YWJj"}]}` + "\r\n\r\n"},
+		"an end to continue at":     {Raw: true, Body: `data: {"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"CONTINUATION","continuationToken":"YWJj"}]}` + "\r\n\r\n"},
 		"a redirect":                {Status: http.StatusTemporaryRedirect, Header: http.Header{"Location": {"/elsewhere"}}},
 		"a redirect to another one": {Status: http.StatusFound, Header: http.Header{"Location": {"http://169.254.169.254/"}}},
 	}
@@ -218,8 +219,9 @@ func TestNoFurtherRequestIsMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			script := &modeltest.Script{Turns: []modeltest.Turn{turn}}
 			start := time.Now()
-			if e := fault(t, model(t, newModel, modeltest.Gemini(t, script), nil), ask("hello")); e.Fault == "" {
-				t.Error("the fault has no kind")
+			a, err := model(t, newModel, modeltest.Gemini(t, script), nil).Answer(t.Context(), ask("hello"), nil)
+			if err == nil && a.Stop != planner.StopLength {
+				t.Errorf("the answer is %+v", a)
 			}
 			if n := len(script.Requests()); n != 1 {
 				t.Errorf("%d requests came, want 1", n)

@@ -25,6 +25,8 @@ func (g *gathered) finish(ctx context.Context, url string, w *endpoint.Watched, 
 		return nil, explained(url, w, err)
 	case !isWhole && ctx.Err() != nil:
 		return nil, w.Error(url, ctx.Err())
+	case !isWhole && !g.isAPI:
+		return nil, w.Fault(url, planner.FaultGarbled, "what came is not the API's: check base_url")
 	case !isWhole:
 		return nil, w.Fault(url, planner.FaultCut, "the answer ended before the model had finished")
 	}
@@ -40,7 +42,7 @@ func (g *gathered) finish(ctx context.Context, url string, w *endpoint.Watched, 
 		if len(g.calls) > 0 {
 			answer.Stop = planner.StopTools
 		}
-	case genai.FinishReasonMaxTokens:
+	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation: // the latter is longer than one request can be
 		answer.Stop = planner.StopLength
 	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent,
 		genai.FinishReasonSPII, genai.FinishReasonLanguage, genai.FinishReasonImageSafety,

@@ -25,11 +25,33 @@ func keep(parts []*genai.Part) json.RawMessage {
 	if !isNeeded {
 		return nil
 	}
-	raw, err := json.Marshal(opaque{Provider: Provider, Parts: parts})
+	raw, err := json.Marshal(opaque{Provider: Provider, Parts: joined(parts)})
 	if err != nil {
 		return nil // parts that came as JSON
 	}
 	return raw
+}
+
+// joined makes one part again of the pieces of a text, but for one with a signature, which
+// belongs to that piece alone.
+func joined(parts []*genai.Part) []*genai.Part {
+	isPiece := func(p *genai.Part) bool {
+		return p.FunctionCall == nil && !p.Thought && len(p.ThoughtSignature) == 0
+	}
+	var all []*genai.Part
+	for i := 0; i < len(parts); i++ {
+		if !isPiece(parts[i]) {
+			all = append(all, parts[i])
+			continue
+		}
+		var text strings.Builder
+		for ; i < len(parts) && isPiece(parts[i]); i++ {
+			text.WriteString(parts[i].Text)
+		}
+		i--
+		all = append(all, &genai.Part{Text: text.String()})
+	}
+	return all
 }
 
 // kept are the parts in a message's Opaque, where there are ones of ours and they say what

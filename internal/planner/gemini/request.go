@@ -59,12 +59,12 @@ func (m *Model) spoken(msg *planner.Message) ([]*genai.Part, []sentCall) {
 	}
 	var calls []sentCall
 	for i, call := range msg.Calls {
-		part := &genai.Part{FunctionCall: &genai.FunctionCall{Name: call.Name, Args: arguments(call.Args)}}
+		part := &genai.Part{FunctionCall: &genai.FunctionCall{ID: call.ID, Name: call.Name, Args: arguments(call.Args)}}
 		if i == 0 && m.traits.isSigned {
 			part.ThoughtSignature = []byte(unsigned)
 		}
 		parts = append(parts, part)
-		calls = append(calls, sentCall{id: call.ID})
+		calls = append(calls, sentCall{id: call.ID, own: call.ID}) // newer models want a pair of IDs
 	}
 	return parts, calls
 }
@@ -93,7 +93,7 @@ func answered(msg *planner.Message, calls []sentCall) []*genai.Part {
 		}
 	}
 	for _, result := range left {
-		parts = append(parts, response(result, ""))
+		parts = append(parts, response(result, result.ID))
 	}
 	if msg.Text != "" {
 		parts = append(parts, &genai.Part{Text: msg.Text})

@@ -99,8 +99,8 @@ func TestAConversationAlternates(t *testing.T) {
 				{Role: planner.User, Results: []planner.ToolResult{result}},
 			},
 			`[{"role":"user","parts":[{"text":"one"}]},
-			  {"role":"model","parts":[{"text":"I look."},{"functionCall":{"name":"sysinfo","args":{"a":1}},"thoughtSignature":"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="}]},
-			  {"role":"user","parts":[{"functionResponse":{"name":"sysinfo","response":{"output":"Linux"}}}]}]`,
+			  {"role":"model","parts":[{"text":"I look."},{"functionCall":{"id":"toolu_1","name":"sysinfo","args":{"a":1}},"thoughtSignature":"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="}]},
+			  {"role":"user","parts":[{"functionResponse":{"id":"toolu_1","name":"sysinfo","response":{"output":"Linux"}}}]}]`,
 		},
 		"a call with arguments that are none": {
 			[]planner.Message{
@@ -109,8 +109,8 @@ func TestAConversationAlternates(t *testing.T) {
 				{Role: planner.User, Results: []planner.ToolResult{{ID: "a", Name: "sysinfo", Text: "no such thing", Failed: true}}},
 			},
 			`[{"role":"user","parts":[{"text":"one"}]},
-			  {"role":"model","parts":[{"functionCall":{"name":"sysinfo"},"thoughtSignature":"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="}]},
-			  {"role":"user","parts":[{"functionResponse":{"name":"sysinfo","response":{"error":"no such thing"}}}]}]`,
+			  {"role":"model","parts":[{"functionCall":{"id":"a","name":"sysinfo"},"thoughtSignature":"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="}]},
+			  {"role":"user","parts":[{"functionResponse":{"id":"a","name":"sysinfo","response":{"error":"no such thing"}}}]}]`,
 		},
 	}
 	for name, tt := range tests {

@@ -113,6 +113,7 @@ func (a *geminiAnswer) pause(d time.Duration) bool {
 
 // stream sends the turn as a stream of events.
 func (a *geminiAnswer) stream() {
+	a.flood(func(piece string) { a.event(a.response([]any{map[string]any{"text": piece}}, "")) })
 	for _, part := range a.parts(a.chunk()) {
 		if !a.pause(a.turn.Pause) {
 			panic(http.ErrAbortHandler)
@@ -150,6 +151,12 @@ func (a *geminiAnswer) event(data any) {
 
 // whole sends the turn as one JSON value, printed as the API does.
 func (a *geminiAnswer) whole() {
+	if a.turn.Flood > 0 {
+		io.WriteString(a.w, `{"candidates": [{"content": {"parts": [{"text": "`) //nolint:errcheck // the client has gone
+		a.flood(func(piece string) { io.WriteString(a.w, piece) })               //nolint:errcheck // the client has gone
+		io.WriteString(a.w, `"}], "role": "model"}, "finishReason": "STOP"}]}`)  //nolint:errcheck // the client has gone
+		return
+	}
 	body := geminiJSON(a.response(a.parts(1<<30), a.reason()), "  ")
 	if a.turn.Stall || a.turn.CutAfter > 0 {
 		a.w.Write(body[:len(body)/2]) //nolint:errcheck // the client has gone
@@ -160,6 +167,14 @@ func (a *geminiAnswer) whole() {
 		panic(http.ErrAbortHandler)
 	}
 	a.w.Write(body) //nolint:errcheck // the client has gone
+}
+
+// flood sends the turn's flood, as long as the client is there.
+func (a *geminiAnswer) flood(send func(piece string)) {
+	full := strings.Repeat("0123456789abcdef", 4<<10)
+	for left := a.turn.Flood; left > 0 && a.pause(a.turn.Pause); left -= int64(len(full)) {
+		send(full[:min(left, int64(len(full)))])
+	}
 }
 
 // response is a GenerateContentResponse.
@@ -191,10 +206,7 @@ func (a *geminiAnswer) response(parts []any, reason string) map[string]any {
 }
 
 func (a *geminiAnswer) chunk() int {
-	switch {
-	case a.turn.Flood > 0:
-		return 64 << 10
-	case a.turn.Chunk > 0:
+	if a.turn.Chunk > 0 {
 		return a.turn.Chunk
 	}
 	return 16
@@ -218,11 +230,7 @@ func (a *geminiAnswer) parts(size int) []any {
 			parts = append(parts, map[string]any{"text": piece, "thought": true})
 		}
 	}
-	text := a.turn.Text
-	if a.turn.Flood > 0 {
-		text = strings.Repeat("0123456789abcdef", int(a.turn.Flood/16)+1)[:a.turn.Flood]
-	}
-	for _, piece := range geminiPieces(text, size) {
+	for _, piece := range geminiPieces(a.turn.Text, size) {
 		parts = append(parts, map[string]any{"text": piece})
 	}
 	for i, call := range a.turn.Calls {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -36,8 +37,9 @@ const (
 )
 
 const (
-	format  = "airlock-transcript"
-	version = 1
+	format    = "airlock-transcript"
+	version   = 1
+	maxAmount = 1 << 40 // tokens, or dollars
 )
 
 // A Head is what is known before the first request.
@@ -210,14 +212,21 @@ func (h *head) check() error {
 
 // check says what is wrong with a line.
 func (l *line) check() error {
-	has := map[kind]bool{ofTools: l.Tools != nil, ofAsk: l.Ask != nil, ofRequest: l.Request != nil, ofAnswer: l.Answer != nil, ofCall: l.Call != nil}
-	if _, known := has[l.Kind]; !known {
-		return fmt.Errorf("there is no such kind of line: want tools, ask, request, answer or call")
-	}
-	for k, there := range has {
-		if there != (k == l.Kind) && (there || k != ofTools) {
-			return fmt.Errorf("a line of kind %s must have the member %s and no other", l.Kind, l.Kind)
+	known := false
+	for _, m := range []struct {
+		kind  kind
+		there bool
+	}{
+		{ofTools, l.Tools != nil || l.Kind == ofTools}, // a list of none is left out
+		{ofAsk, l.Ask != nil}, {ofRequest, l.Request != nil}, {ofAnswer, l.Answer != nil}, {ofCall, l.Call != nil},
+	} {
+		known = known || m.kind == l.Kind
+		if m.there != (m.kind == l.Kind) {
+			return fmt.Errorf("a line of kind %s must have its member and no other", strconv.Quote(brief(string(l.Kind))))
 		}
+	}
+	if !known {
+		return fmt.Errorf("there is no such kind of line: want tools, ask, request, answer or call")
 	}
 	switch l.Kind {
 	case ofTools:
@@ -268,8 +277,8 @@ func (a *answer) check() error {
 		return fmt.Errorf("answer.model: want at most %d printable bytes", maxText)
 	case !slices.Contains([]planner.Stop{"", planner.StopEnd, planner.StopTools, planner.StopLength, planner.StopRefused}, a.Stop):
 		return fmt.Errorf("answer.stop: there is no such stop")
-	case a.Usage.Input < 0 || a.Usage.Cached < 0 || a.Usage.Output < 0 || a.Usage.Cost != nil && *a.Usage.Cost < 0:
-		return fmt.Errorf("answer.usage: less than nothing")
+	case !amount(a.Usage.Input) || !amount(a.Usage.Cached) || !amount(a.Usage.Output) || a.Usage.Cost != nil && (*a.Usage.Cost < 0 || *a.Usage.Cost > maxAmount):
+		return fmt.Errorf("answer.usage: less than nothing, or more than there is")
 	}
 	for i, c := range a.Calls {
 		if c.ID == "" {
@@ -301,6 +310,9 @@ func (u *use) check() error {
 	}
 	return nil
 }
+
+// amount reports whether so much can have been used.
+func amount(n int64) bool { return n >= 0 && n <= maxAmount }
 
 // name reports whether a person who is shown s sees all of it.
 func name(s string) bool { return len(s) <= maxText && shows(s) }
