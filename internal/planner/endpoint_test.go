@@ -112,6 +112,7 @@ func TestFaultsThatPassAreWaitedFor(t *testing.T) {
 		"it does not pass":          {[]turn{fault(planner.FaultServer, false, 0)}, 1, 0, 0, "server error"},
 		"one that never passes":     {[]turn{fault(planner.FaultKey, true, 0)}, 1, 0, 0, "key"},
 		"the count begins anew":     {[]turn{fault(planner.FaultServer, true, 0), fault(planner.FaultServer, true, 0), calls("sysinfo", "{}"), fault(planner.FaultServer, true, 0), text(listing)}, 5, 5 * time.Second, 7 * time.Second, ""},
+		"it is too long":            {[]turn{fault(planner.FaultTooLong, true, 0)}, 1, 0, 0, "begin a new conversation"},
 		"an error of no known kind": {[]turn{{err: errors.New("odd\x1b")}}, 1, 0, 0, `odd\x1b`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,6 +33,11 @@ func (c *conversation) ask(ctx context.Context, round int) (*Answer, error) {
 			c.watch(lowered)
 			continue
 		}
+		if fault.Fault == FaultTooLong && fault.Mend == "" {
+			shorter := *fault
+			shorter.Mend = "hand in less, begin a new conversation, or take a model with a larger window"
+			fault = &shorter
+		}
 		if err := c.again(ctx, fault, &retries); err != nil {
 			return nil, err
 		}
