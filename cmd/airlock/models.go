@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"airlock/internal/config"
@@ -11,7 +12,8 @@ import (
 	"airlock/internal/surface/cli"
 )
 
-// models chooses language models, by the settings in a file and what is beside them.
+// models chooses the model that is asked, by the command line, the environment and the
+// settings, each time anew: a session can go on after the settings were mended.
 func models(settings string) func(context.Context, *cli.ModelOptions) (*cli.ChosenModel, error) {
 	return func(ctx context.Context, o *cli.ModelOptions) (*cli.ChosenModel, error) {
 		c, err := config.Load(settings)
@@ -19,7 +21,8 @@ func models(settings string) func(context.Context, *cli.ModelOptions) (*cli.Chos
 			return nil, err
 		}
 		opts := &choice.Options{
-			AI: c.AI, Settings: settings, Environ: os.Getenv, Provider: o.Provider, Model: o.Model, BaseURL: o.BaseURL,
+			AI: c.AI, Settings: settings, Environ: os.Getenv,
+			Provider: o.Provider, Model: o.Model, BaseURL: o.BaseURL,
 			Stdin: os.Stdin, Stderr: os.Stderr,
 		}
 		if o.Show != nil {
@@ -27,7 +30,7 @@ func models(settings string) func(context.Context, *cli.ModelOptions) (*cli.Chos
 		}
 		chosen, err := choice.Choose(ctx, opts)
 		if nothing, ok := errors.AsType[*choice.NothingError](err); ok {
-			return nil, errors.Join(cli.ErrNoModel, nothing)
+			return nil, fmt.Errorf("%w: %s", cli.ErrNoModel, nothing.Mend)
 		}
 		if err != nil {
 			return nil, err

@@ -176,7 +176,7 @@ func TestOrder(t *testing.T) {
 			"nothing at all",
 			choice.Options{},
 			vars{},
-			want{err: "no model is set up; write these lines into /home/ann/config.yaml:\n\nai:\n  provider: anthropic\n"},
+			want{err: "no model is set up: write ai: {provider: anthropic, key_command: pass show anthropic}, or whichever you use, into /home/ann/config.yaml, set one of ANTHROPIC_API_KEY,"},
 		},
 		{
 			"Azure's key without its address is said",

@@ -57,13 +57,14 @@ func (c *chooser) nothing(found []string) error {
 	for _, name := range byKey() {
 		variables = append(variables, named(name).keys[0])
 	}
-	text := "no model is set up; write these lines into " + c.file() + ":\n\n" +
-		"ai:\n  provider: anthropic\n  key_command: pass show anthropic\n\n" +
-		"or set one of " + strings.Join(variables, ", ") + ", or start Ollama with a model"
-	return &NothingError{Text: strings.Join(append([]string{text}, found...), "; ")}
+	mend := "write ai: {provider: anthropic, key_command: pass show anthropic}, or whichever you use, into " + c.file() +
+		", set one of " + strings.Join(variables, ", ") + ", or start Ollama with a model"
+	return &NothingError{Mend: strings.Join(append([]string{mend}, found...), "; ")}
 }
 
-// A NothingError says that there is no model to ask, and what to set.
-type NothingError struct{ Text string }
+// A NothingError says that there is no model to ask.
+type NothingError struct {
+	Mend string // what to set, and what was found that could not be used: one line
+}
 
-func (e *NothingError) Error() string { return e.Text }
+func (e *NothingError) Error() string { return "no model is set up: " + e.Mend }
