@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"airlock/internal/action"
@@ -19,17 +20,34 @@ type aiGuide struct {
 	ran     []string     // the commands that went well
 	next    *action.Plan // what is to be run instead; nil: nothing
 	mended  int          // how often steps were replaced
+
+	replaced []action.Step // those that came in the place of others
 }
 
-// note keeps what was run.
+// note keeps what was run: it is what can be changed, explained or put into a history.
 func (g *aiGuide) note(plan *action.Plan, out *executor.PlanOutcome) {
-	g.ran = g.ran[:0]
+	steps := map[string]action.Step{}
+	for _, step := range append(slices.Clone(plan.Steps), g.replaced...) {
+		steps[step.ID] = step
+	}
+	ran := *plan
+	ran.Steps, g.ran = nil, nil
 	for i := range out.Steps {
-		if out.Steps[i].Status == executor.StepOK {
-			g.ran = append(g.ran, out.Steps[i].Command)
+		res := &out.Steps[i]
+		step := steps[res.ID]
+		step.ShellCommand = res.Command
+		ran.Steps = append(ran.Steps, step)
+		if res.Status == executor.StepOK {
+			g.ran = append(g.ran, res.Command)
+		}
+		delete(steps, res.ID)
+	}
+	for _, step := range plan.Steps { // those that were not reached
+		if _, left := steps[step.ID]; left && g.mended == 0 {
+			ran.Steps = append(ran.Steps, step)
 		}
 	}
-	g.outcome.Plan = plan
+	g.outcome.Plan = &ran
 }
 
 // object is what --json says of the model.
@@ -208,7 +226,11 @@ func (g *aiGuide) mend(ctx context.Context, step action.Step, res *executor.Step
 	g.mended++
 	for i := range plan.Steps {
 		id := fmt.Sprintf("mended%d-%s", g.mended, plan.Steps[i].ID)
-		plan.Steps[i].ID = id[:min(len(id), action.MaxID)]
+		plan.Steps[i].ID = strings.ToValidUTF8(id[:min(len(id), action.MaxID)], "")
+	}
+	g.replaced = append(g.replaced, plan.Steps...)
+	if plan.Summary != "" {
+		fmt.Fprintln(g.run.p.Stderr, printableLines(plan.Summary))
 	}
 	return plan.Steps, nil
 }
