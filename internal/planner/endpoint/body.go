@@ -46,7 +46,7 @@ func (x *exchange) judge(res *http.Response) *planner.Error {
 	case kindHTML:
 		return x.html(res, body)
 	}
-	e := x.fault(planner.FaultGarbled, fmt.Sprintf("the answer (%s) is neither JSON nor an event stream: %s", mediaType(res), body.excerpt()),
+	e := x.fault(planner.FaultGarbled, fmt.Sprintf("the answer (%s) is neither JSON nor an event stream: %s", mediaType(res), x.excerpt(x.page(body))),
 		"check that base_url is that of the API")
 	e.Status = res.StatusCode
 	return e
@@ -66,7 +66,7 @@ func (x *exchange) whole(res *http.Response, body *body) *planner.Error {
 			e.Again, e.Status = true, res.StatusCode
 			return e
 		}
-		e := x.fault(planner.FaultGarbled, "the answer is no JSON: "+string(all[:min(len(all), maxExcerpt)]), "check that base_url is that of the API")
+		e := x.fault(planner.FaultGarbled, "the answer is no JSON: "+x.excerpt(all), "check that base_url is that of the API")
 		e.Status = res.StatusCode
 		return e
 	}
@@ -99,17 +99,9 @@ func (x *exchange) redirected(res *http.Response) *planner.Error {
 
 // refused reads what an endpoint says with a bad status.
 func (x *exchange) refused(res *http.Response, body *body) *planner.Error {
-	x.first, x.idle = min(x.first, errorBodyTime), min(x.idle, errorBodyTime)
-	x.started = time.Now()
-	body.quiet = true
-	guard := time.AfterFunc(errorBodyTime, func() { x.cancel(errIdle) })
-	defer guard.Stop()
-	text, _ := io.ReadAll(io.LimitReader(body, maxErrorBody)) // what was read has to do
+	text := x.page(body)
 	if x.parent() != nil {
 		return x.failed(x.parent())
-	}
-	if len(text) == maxErrorBody { // a secret may have been cut in two
-		text = text[:maxErrorBody-min(maxErrorBody, x.w.longest())]
 	}
 	s := dig(text)
 	s.html = kindOf(bytes.TrimSpace(text)) == kindHTML
@@ -118,16 +110,35 @@ func (x *exchange) refused(res *http.Response, body *body) *planner.Error {
 	if wait, ok := retryAfter(res.Header, time.Now()); ok {
 		e.RetryAfter = wait
 	}
-	if e.Fault == planner.FaultUnreachable && e.Mend == "" || strings.Contains(e.Text, "HTTP request to an HTTPS server") {
+	if strings.Contains(e.Text, "HTTP request to an HTTPS server") {
 		e.Mend = "set base_url to https://"
 	}
 	return e
 }
 
+// page reads what is no answer, as much of it as comes soon and is worth it.
+func (x *exchange) page(body *body) []byte {
+	x.first, x.idle = min(x.first, errorBodyTime), min(x.idle, errorBodyTime)
+	x.started = time.Now()
+	body.quiet = true
+	guard := time.AfterFunc(errorBodyTime, func() { x.cancel(errIdle) })
+	defer guard.Stop()
+	text, err := io.ReadAll(io.LimitReader(body, maxErrorBody)) // what was read has to do
+	if len(text) == maxErrorBody || err != nil {                // a secret may have been cut in two
+		text = text[:len(text)-min(len(text), x.w.longest())]
+	}
+	return text
+}
+
+// excerpt is how a text begins. Secrets are taken out before it is cut.
+func (x *exchange) excerpt(text []byte) string {
+	hidden := x.w.hide(string(text[:min(len(text), maxErrorBody)]))
+	return hidden[:min(len(hidden), maxExcerpt)]
+}
+
 // html says what page came in place of an answer.
 func (x *exchange) html(res *http.Response, body *body) *planner.Error {
-	body.quiet = true
-	page, _ := io.ReadAll(io.LimitReader(body, maxErrorBody)) // what was read has to do
+	page := x.page(body)
 	if x.parent() != nil {
 		return x.failed(x.parent())
 	}
@@ -226,9 +237,6 @@ func (b *body) peek() ([]byte, error) {
 		}
 	}
 }
-
-// excerpt is how the body begins.
-func (b *body) excerpt() string { return string(b.ahead[:min(len(b.ahead), maxExcerpt)]) }
 
 // Read hands the body on.
 func (b *body) Read(p []byte) (int, error) {

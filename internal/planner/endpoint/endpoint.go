@@ -140,7 +140,8 @@ func (t *transport) CloseIdleConnections() {
 // RoundTrip sends a request. Its error is a *planner.Error or ErrShown.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := watched(req.Context())
-	w.learn(req)
+	sent := t.prepared(req)
+	w.learn(sent)
 	if t.show != nil {
 		return nil, t.shown(req)
 	}
@@ -152,7 +153,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		started: time.Now(),
 	}
 	x.arm(t.firstByte, errFirstByte)
-	res, err := t.base.RoundTrip(t.prepared(req.WithContext(ctx)))
+	res, err := t.base.RoundTrip(sent.WithContext(ctx))
 	x.disarm()
 	if err != nil {
 		err := x.failed(err)
@@ -169,6 +170,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // prepared is the request as it is sent.
 func (t *transport) prepared(req *http.Request) *http.Request {
+	copied := *req
+	req = &copied
 	req.Header = req.Header.Clone()
 	for name := range req.Header {
 		if strings.HasPrefix(name, "X-Stainless-") { // what the SDKs tell of this machine

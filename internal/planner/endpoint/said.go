@@ -127,12 +127,13 @@ func (w *Watched) judge(status int, s said) *planner.Error {
 		e.Fault, e.Mend = planner.FaultUnreachable, "the proxy wants a name and a password: check HTTPS_PROXY"
 	case anyOf(lower, noCredit):
 		e.Fault, e.Mend = planner.FaultBusy, "check the plan, the credit and the limits of the account"
+		e.Again = s.wait > 0 // Gemini says so of its limits for a minute too
 	case status == 401, status == 403, anyOf(lower, badKey):
 		e.Fault, e.Mend = planner.FaultKey, "check the key"
 		if status == 403 {
 			e.Mend = "check the key and what it has a right to"
 		}
-	case anyOf(lower, tooLong), status == 413:
+	case status != 429 && anyOf(lower, tooLong), strings.Contains(lower, "request too large"), status == 413:
 		e.Fault, e.Mend = planner.FaultTooLong, "give it less material, or take a model with a larger window"
 	default:
 		e.Feature = w.lacking(strings.ToLower(s.text), s.kind)

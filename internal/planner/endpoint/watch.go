@@ -118,8 +118,10 @@ func (w *Watched) saw(err *planner.Error) *planner.Error {
 	return err
 }
 
-// Headers that hold keys.
-var keyHeaders = [...]string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Proxy-Authorization", "Cookie"}
+// keyHeader reports whether a header holds a key, going by its name.
+func keyHeader(name string) bool {
+	return anyOf(strings.ToLower(name), []string{"key", "auth", "token", "secret", "password", "cookie"})
+}
 
 // learn notes the secrets of a request.
 func (w *Watched) learn(req *http.Request) {
@@ -127,12 +129,19 @@ func (w *Watched) learn(req *http.Request) {
 	note := func(s string) {
 		if s = strings.TrimSpace(s); len(s) >= 4 {
 			found = append(found, s)
+			if escaped := url.QueryEscape(s); escaped != s {
+				found = append(found, escaped)
+			}
 		}
 	}
-	for _, name := range keyHeaders {
-		for _, value := range req.Header.Values(name) {
+	for name, values := range req.Header {
+		if !keyHeader(name) {
+			continue
+		}
+		for _, value := range values {
 			if scheme, rest, ok := strings.Cut(value, " "); ok && len(scheme) <= len("negotiate") {
 				note(rest)
+				continue
 			}
 			note(value)
 		}

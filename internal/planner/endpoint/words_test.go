@@ -73,6 +73,7 @@ var sayings = []struct {
 	{"Gemini", 400, `{"error":{"code":400,"message":"Function calling is not enabled for models/gemini-x","status":"INVALID_ARGUMENT"}}`, planner.FaultUnsupported, planner.FeatureTools},
 	{"Gemini", 400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`, planner.FaultKey, ""},
 	{"Gemini", 400, `{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}`, planner.FaultTooLong, ""},
+	{"Gemini", 429, `{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}`, planner.FaultBusy, ""},
 	{"Gemini", 404, `{"error":{"code":404,"message":"models/x is not found for API version v1beta, or is not supported for generateContent. Call ListModels to see the list of available models and their supported methods.","status":"NOT_FOUND"}}`, planner.FaultNotFound, ""},
 	{"Gemini", 503, `{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}`, planner.FaultBusy, ""},
 	{"DeepSeek", 400, `{"error":{"message":"This response_format type is unavailable now","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, planner.FaultUnsupported, planner.FeatureSchema},

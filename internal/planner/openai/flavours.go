@@ -71,7 +71,9 @@ func (m *Model) known() refusals {
 
 // learn finds the parameter that a refusal is about, and reports whether there is another way.
 func (m *Model) learn(sent refusals, fault *planner.Error) bool {
-	if fault.Status != 400 && fault.Status != 422 && fault.Status != 501 {
+	isRefusal := fault.Status == 400 || fault.Status == 422 || fault.Status == 501 ||
+		fault.Status == 500 && fault.Fault == planner.FaultUnsupported // llama.cpp
+	if !isRefusal {
 		return false
 	}
 	text := strings.ToLower(fault.Text)

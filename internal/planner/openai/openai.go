@@ -124,6 +124,9 @@ func baseURL(opts *Options, f flavour) (*url.URL, error) {
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("base_url may have no credentials, no query and no fragment: a key has a setting of its own")
 	}
+	if f.apiKeyHeader && opts.APIVersion != "" && (strings.Contains(opts.Model, "/") || strings.Trim(opts.Model, ".") == "") {
+		return nil, errors.New("the model is no name of a deployment")
+	}
 	path := strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/chat/completions")
 	switch {
 	case f.apiKeyHeader && opts.APIVersion != "":

@@ -323,15 +323,16 @@ func TestWhereRequestsGo(t *testing.T) {
 
 func TestOptionsThatCannotBeMeant(t *testing.T) {
 	for name, opts := range map[string]*openai.Options{
-		"none":                  nil,
-		"no model":              {Provider: "openai", Key: "k"},
-		"no key":                {Provider: "openai", Model: "m"},
-		"a key with a line end": {Provider: "openai", Model: "m", Key: "hunter22\n"},
-		"a key in the URL":      {Provider: "openai", Model: "m", Key: "k", BaseURL: "https://user:hunter22@x.example/"},
-		"a key in the query":    {Provider: "openai", Model: "m", Key: "k", BaseURL: "https://x.example/?key=hunter22"},
-		"no URL":                {Provider: "openai", Model: "m", Key: "k", BaseURL: "https://hunter22\x7f/"},
-		"a file":                {Provider: "openai", Model: "m", Key: "k", BaseURL: "file:///etc/passwd"},
-		"no address of its own": {Provider: "azure", Model: "m", Key: "k"},
+		"none":                   nil,
+		"no model":               {Provider: "openai", Key: "k"},
+		"no key":                 {Provider: "openai", Model: "m"},
+		"a key with a line end":  {Provider: "openai", Model: "m", Key: "hunter22\n"},
+		"a key in the URL":       {Provider: "openai", Model: "m", Key: "k", BaseURL: "https://user:hunter22@x.example/"},
+		"a key in the query":     {Provider: "openai", Model: "m", Key: "k", BaseURL: "https://x.example/?key=hunter22"},
+		"no URL":                 {Provider: "openai", Model: "m", Key: "k", BaseURL: "https://hunter22\x7f/"},
+		"a file":                 {Provider: "openai", Model: "m", Key: "k", BaseURL: "file:///etc/passwd"},
+		"a deployment elsewhere": {Provider: "azure", Model: "../x", Key: "k", BaseURL: "https://x.example", APIVersion: "1"},
+		"no address of its own":  {Provider: "azure", Model: "m", Key: "k"},
 	} {
 		if m, err := openai.New(opts); err == nil || strings.Contains(err.Error(), "hunter22") {
 			t.Errorf("%s: New = %v, %v", name, m, err)
