@@ -202,12 +202,14 @@ func join(got []piece, d planner.Delta) []piece {
 // are then cut anew from the redacted whole.
 func (r *Recorder) pieces(got []piece) []piece {
 	var text, args strings.Builder
+	same := true
 	for _, p := range got {
 		text.WriteString(p.Text)
 		args.WriteString(p.Args)
+		same = same && r.redact(p.Text) == p.Text && r.redact(p.Args) == p.Args // as each is written
 	}
 	cleanText, cleanArgs := r.redact(text.String()), r.redact(args.String())
-	if cleanText == text.String() && cleanArgs == args.String() {
+	if same && cleanText == text.String() && cleanArgs == args.String() {
 		return got
 	}
 	var out []piece

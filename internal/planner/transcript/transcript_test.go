@@ -16,6 +16,7 @@ import (
 
 	"airlock/internal/planner"
 	"airlock/internal/planner/transcript"
+	"airlock/internal/redact"
 	"airlock/internal/tool"
 )
 
@@ -177,6 +178,22 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 	}
 	if _, err := transcript.Open(path); err != nil {
 		t.Error(err)
+	}
+}
+
+// A whole may hold no secret where a piece of it, alone, looks like one.
+func TestThePiecesAreOfTheAnswer(t *testing.T) {
+	for n := 1; n < 40; n++ {
+		m := &model{answers: []func(func(planner.Delta)) (*planner.Answer, error){says("A key begins with -----BEGIN PRIVATE KEY----- and password: is a name; ghp_0123456789abcdefghijABCDEFGHIJ456789x!", n)}}
+		want, path := record(t, m, files{}, planner.Ask{Verb: planner.Explain, Words: "keys?"})
+		replay, err := transcript.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := planner.New(replay.Model(), nil).Plan(t.Context(), &replay.Asks()[0], nil)
+		if err != nil || out.Plan.Summary != redact.Text(want[0].Plan.Summary) {
+			t.Errorf("in pieces of %d: %+v, %v", n, out.Plan, err)
+		}
 	}
 }
 
