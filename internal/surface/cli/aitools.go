@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 
 	"airlock/internal/executor"
@@ -104,15 +105,24 @@ func (t *aiTools) offers(call tool.Call) bool {
 	return false
 }
 
-// clean takes secrets out of what a call gives: of a file, by what its name says it holds.
+// clean takes secrets out of what a call gives: of a file, by what its name says it holds, and
+// by that of the file it leads to.
 func (t *aiTools) clean(call tool.Call, text string) string {
 	var args struct {
 		Path string `json:"path"`
 	}
-	if call.Tool == "fs.read_file" && json.Unmarshal(call.Args, &args) == nil {
-		return t.redactor.File(args.Path, text)
+	if call.Tool != "fs.read_file" || json.Unmarshal(call.Args, &args) != nil {
+		return t.redactor.Text(text)
 	}
-	return t.redactor.Text(text)
+	text = t.redactor.File(args.Path, text)
+	path := args.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(t.place.WorkDir, path)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(real) != filepath.Base(args.Path) {
+		text = t.redactor.File(real, text)
+	}
+	return text
 }
 
 // open gives the host as tools see it.
