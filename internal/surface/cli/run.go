@@ -20,6 +20,7 @@ type runFlags struct {
 	placeFlags
 	json, tty, noTTY bool
 	timeout          time.Duration
+	heard            *heard // what the command writes is kept here too; nil: it is not
 }
 
 func (p *Program) runCmd() *cobra.Command {

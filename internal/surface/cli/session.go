@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 
 	"airlock/internal/executor"
@@ -22,6 +23,12 @@ func (p *Program) outputs(f *runFlags, req *executor.Request, s *session) {
 		return
 	}
 	req.Stdout, req.Stderr = p.Stdout, p.Stderr
+	if f.heard != nil {
+		defer func() {
+			req.Stdout = io.MultiWriter(req.Stdout, &heardStream{h: f.heard})
+			req.Stderr = io.MultiWriter(req.Stderr, &heardStream{h: f.heard, err: true})
+		}()
+	}
 	if !isTerminal(p.Stderr) || os.Getenv("TERM") == "dumb" {
 		return
 	}
