@@ -78,11 +78,14 @@ func Client(opts *Options) *http.Client {
 	}
 	if t.base == nil {
 		t.base = &http.Transport{
-			Proxy:                 proxy,
-			DialContext:           (&net.Dialer{Timeout: t.connect}).DialContext,
-			TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:   t.connect,
-			ForceAttemptHTTP2:     true,
+			Proxy:               proxy,
+			DialContext:         (&net.Dialer{Timeout: t.connect}).DialContext,
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout: t.connect,
+			ForceAttemptHTTP2:   true,
+
+			MaxResponseHeaderBytes: 256 << 10,
+
 			MaxIdleConns:          4,
 			IdleConnTimeout:       30 * time.Second,
 			ExpectContinueTimeout: time.Second,

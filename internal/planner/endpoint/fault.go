@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 
@@ -40,6 +41,9 @@ func (x *exchange) failed(err error) *planner.Error {
 		return e
 	}
 	text := err.Error()
+	if strings.Contains(text, "server response headers exceeded") {
+		return x.fault(planner.FaultTooBig, "its headers are too large", "check that base_url is that of the API")
+	}
 	if strings.Contains(text, "malformed HTTP") {
 		return x.fault(planner.FaultGarbled, "what came is not HTTP", "check base_url: its scheme (https or http) and its port")
 	}
@@ -71,6 +75,10 @@ func (x *exchange) unconnected(err error) *planner.Error {
 		e.Text, e.Again = x.w.clean("no address found for "+dns.Name), dns.IsTemporary || dns.IsTimeout
 		return e
 	}
+	if status := proxyStatus(err); status != "" {
+		e.Text, e.Mend = "the proxy says: "+status, "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
+		return e
+	}
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "dial" && op.Op != "proxyconnect" && op.Op != "socks connect" {
 		if strings.Contains(err.Error(), "TLS handshake timeout") {
@@ -95,6 +103,18 @@ func (x *exchange) unconnected(err error) *planner.Error {
 		}
 	}
 	return e
+}
+
+// proxyStatus is the status with which a proxy refuses a connection: net/http tells its text
+// alone.
+func proxyStatus(err error) string {
+	text := err.Error()
+	for code := 400; code < 600; code++ {
+		if status := http.StatusText(code); status != "" && status == text {
+			return status
+		}
+	}
+	return ""
 }
 
 // certificate tells what TLS found wrong; "" where it was not TLS.

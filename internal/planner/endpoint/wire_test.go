@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,7 +144,7 @@ func TestNoConnection(t *testing.T) {
 		{"http to a server of https", "http://" + strings.TrimPrefix(secure.URL, "https://"), planner.FaultRejected, "set base_url to https://"},
 		{"something that is not HTTP", "http://" + raw(t, "SSH-2.0-OpenSSH_9.6\r\n"), planner.FaultGarbled, "not HTTP"},
 		{"nothing but a closed connection", "http://" + raw(t, ""), planner.FaultCut, "closed"},
-		{"an endless header", "http://" + raw(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 11<<20)), planner.FaultCut, ""},
+		{"an endless header", "http://" + raw(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 1<<20)), planner.FaultTooBig, "headers"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := askURL(t, t.Context(), &endpoint.Options{Connect: 5 * time.Second}, test.url)
@@ -161,6 +162,29 @@ func TestAProxyIsNotAskedForThisMachine(t *testing.T) {
 	_, err := ask(t, nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAProxyThatRefuses(t *testing.T) {
+	for status, want := range map[string]string{
+		"407 Proxy Authentication Required": "the proxy says: Proxy Authentication Required; check HTTPS_PROXY",
+		"403 Forbidden":                     "the proxy says: Forbidden",
+	} {
+		proxy := &url.URL{Scheme: "http", Host: raw(t, "HTTP/1.1 "+status+"\r\n\r\n")}
+		_, err := askURL(t, t.Context(), &endpoint.Options{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}, "https://api.example/v1")
+		if err == nil || err.Fault != planner.FaultUnreachable || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: err = %v", status, err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	gone := &url.URL{Scheme: "http", Host: l.Addr().String()}
+	_, failed := askURL(t, t.Context(), &endpoint.Options{Transport: &http.Transport{Proxy: http.ProxyURL(gone)}}, "https://api.example/v1")
+	if failed == nil || failed.Fault != planner.FaultUnreachable || !strings.Contains(failed.Error(), "the proxy cannot be reached") {
+		t.Errorf("a proxy that is not there: err = %v", failed)
 	}
 }
 
