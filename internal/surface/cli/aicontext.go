@@ -49,6 +49,9 @@ func (r *aiRun) chooseToShow(ctx context.Context) error {
 
 // showContext prints what would be sent, and sends nothing.
 func (r *aiRun) showContext(ctx context.Context, ask *planner.Ask) error {
+	if err := r.planner.Check(ask); err != nil {
+		return usage("%w", err)
+	}
 	first := r.planner.First(ask)
 	_, err := r.chosen.Model.Answer(ctx, first, nil)
 	if r.shown == nil && !errors.Is(err, ErrNoModel) {

@@ -50,45 +50,46 @@ func (r *aiRun) lastFailure(ctx context.Context, last *shellhook.Last, opts *mat
 	if !again {
 		return nil
 	}
-	piece, err := r.runAgain(ctx, last.Command)
+	piece, stderr, err := r.runAgain(ctx, last.Command)
 	if err != nil {
 		return err
 	}
+	opts.LastStderr = stderr
 	opts.Shell = append(opts.Shell, *piece)
 	return nil
 }
 
 // runAgain runs a command in a sandbox that is thrown away, for what it writes.
-func (r *aiRun) runAgain(ctx context.Context, command string) (*planner.Piece, error) {
+func (r *aiRun) runAgain(ctx context.Context, command string) (about *planner.Piece, said string, err error) {
 	p := r.p
 	req, err := p.request(&runFlags{placeFlags: r.f.placeFlags, timeout: rerunTime}, []string{p.shell(), "-c", command})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	store, err := p.open()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var stdout, stderr lastBytes
 	req.Stdout, req.Stderr = &stdout, &stderr
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	if err := p.admitRun(ctx, &runFlags{}, req); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	recorded := p.trail(ctx, req)
 	out, err := p.Runner.Run(ctx, req)
 	rep := &runReport{out: out, quiet: true}
 	if err != nil {
 		rep.out = &executor.Outcome{}
-		return nil, errors.Join(modelFailed(ctx, err), recorded.end(ctx, rep, err))
+		return nil, "", errors.Join(modelFailed(ctx, err), recorded.end(ctx, rep, err))
 	}
 	rep.code = exitOf(out)
 	rep.noteUnrecorded(recorded.end(ctx, rep, nil))
 	if rep.unrecorded == nil && out.Set != nil {
 		rep.unrecorded = p.discardRun(ctx, store, rep, &decisionRow{By: decidedBy(discard, false)})
 	}
-	return repeated(command, out, &stdout, &stderr), rep.unrecorded
+	return repeated(out, &stdout), stderr.String(), rep.unrecorded
 }
 
 // shell is the person's shell, where it reads command lines as sh does or they were typed
@@ -100,12 +101,13 @@ func (p *Program) shell() string {
 	return "sh"
 }
 
-// repeated is what a repeated command wrote, as a model is told of it.
-func repeated(command string, out *executor.Outcome, stdout, stderr fmt.Stringer) *planner.Piece {
+// repeated is what a model is told of a repeated command beside what it wrote to stderr, which
+// is in the context.
+func repeated(out *executor.Outcome, stdout fmt.Stringer) *planner.Piece {
 	return &planner.Piece{
 		Kind: planner.FromShell, Name: "the last command, run again",
-		Text: fmt.Sprintf("command: %s\nexit code: %d\n\nstdout:\n%s\n\nstderr:\n%s\n", command, exitOf(out), stdout, stderr),
-		Note: "it was repeated in a sandbox without network and without the host's services; on the machine itself it may have said something else",
+		Text: fmt.Sprintf("exit code: %d\n\nstdout:\n%s\n", exitOf(out), stdout),
+		Note: "last_stderr and this are from running the command again in a sandbox without network and without the machine's services; it may have said something else at first",
 	}
 }
 

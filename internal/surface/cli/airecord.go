@@ -49,5 +49,10 @@ func (p *Program) recordAI(ctx context.Context, chosen *ChosenModel, ask *planne
 	if failed != nil {
 		row.Error = failed.Error()
 	}
+	if failed == nil && len(out.Plan.Steps) > 0 {
+		// What comes next, the plan's own beginning, is waited for, and this is written with it.
+		_, err = log.Queue(rowAI, "", row)
+		return err
+	}
 	return log.Record(ctx, rowAI, "", row)
 }

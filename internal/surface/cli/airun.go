@@ -247,9 +247,10 @@ func (r *aiRun) think(ctx context.Context, ask *planner.Ask) (*planner.Outcome, 
 	view := r.newView(r.f.json)
 	defer view.close()
 	r.tools.before = view.pause
-	start := time.Now()
+	start, warmed := time.Now(), r.warm(asking)
 	out, err := r.planner.Plan(asking, ask, view.show)
 	view.close()
+	<-warmed
 	if rec := r.p.recordAI(ctx, r.chosen, ask, out, err, time.Since(start)); rec != nil {
 		return nil, fail(exitFailed, rec)
 	}
