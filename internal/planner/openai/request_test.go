@@ -21,7 +21,8 @@ func TestWhatIsSent(t *testing.T) {
 	}{
 		{"a question", "openai", planner.Request{Messages: user, Format: planner.FormatText}, `{` + messages + `}`},
 		{
-			"a schema", "openai", planner.Request{Messages: user, Format: planner.FormatSchema, Schema: schema},
+			"a schema", "openai",
+			planner.Request{Messages: user, Format: planner.FormatSchema, Schema: schema},
 			`{` + messages + `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":` + string(schema) + `}}}`,
 		},
 		{"JSON", "groq", planner.Request{Messages: user, Format: planner.FormatJSON}, `{` + messages + `,"response_format":{"type":"json_object"}}`},
@@ -34,7 +35,8 @@ func TestWhatIsSent(t *testing.T) {
 		{"a bound, by its newer name", "azure", planner.Request{Messages: user, MaxTokens: 7}, `{` + messages + `,"max_completion_tokens":7}`},
 		{"OpenRouter is asked for the cost", "openrouter", planner.Request{Messages: user}, `{` + messages + `,"usage":{"include":true}}`},
 		{
-			"a conversation, with what a model wrote wrongly", "openai", planner.Request{System: "s", Messages: []planner.Message{
+			"a conversation, with what a model wrote wrongly", "openai",
+			planner.Request{System: "s", Messages: []planner.Message{
 				user[0],
 				{Role: planner.Assistant, Calls: []planner.ToolCall{{ID: "a", Name: "f"}, {ID: "b", Name: "g", Args: json.RawMessage(`{"x":`)}}, Opaque: json.RawMessage(`"not mine"`)},
 				{Role: planner.User, Results: []planner.ToolResult{{ID: "a", Text: "one"}, {ID: "b", Text: "two", Failed: true}}},
