@@ -232,6 +232,9 @@ func (s *conversation) shell(ctx context.Context, command string) error {
 	if code == exitFailed {
 		return err // there is nothing to tell of it
 	}
+	if code != 0 {
+		s.p.say("exit code %d", code)
+	}
 	all, stderr := wrote.text()
 	note := "the person ran this in a sandbox during the conversation"
 	if code != 0 {

@@ -264,7 +264,7 @@ func (e *editor) elsewhere(ctx context.Context) error {
 		return nil
 	}
 	before := e.line.string()
-	e.leave("\r\n")
+	e.leave(e.drawn.top() + "\x1b[J")
 	text, err := e.opts.Edit(ctx, before)
 	if again := e.tty.raw(); again != nil {
 		return again
@@ -284,17 +284,17 @@ func (e *editor) elsewhere(ctx context.Context) error {
 
 // suspend stops the program, as Ctrl-Z does everywhere, until it is continued.
 func (e *editor) suspend() {
-	e.leave("\r\n")
+	e.draw()
+	e.leave(e.drawn.below() + "\r\n")
 	stop()
 	if err := e.tty.raw(); err != nil {
 		e.failed = &event{kind: evEnd, err: err}
 	}
 }
 
-// leave gives the terminal back below the text.
+// leave gives the terminal back for a while.
 func (e *editor) leave(end string) {
-	e.draw()
-	e.tty.write(e.drawn.below() + end)
+	e.tty.write(end)
 	e.drawn = drawing{}
 	e.tty.restore()
 }

@@ -38,8 +38,18 @@ func newDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Skipf("there are no terminals here: %v", err)
 	}
+	// What is closed must end its reader: it is read as Go's own poller does.
+	fd, err := unix.FcntlInt(keys.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys.Close()
+	keys = os.NewFile(uintptr(fd), "keys")
 	d := &desk{t: t, keys: keys, tty: tty, read: make(chan struct{}), wrote: make(chan struct{}, 1)}
-	if err := pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}
 	go d.watch()
@@ -390,7 +400,7 @@ func TestResizingBreaksTheLinesAnew(t *testing.T) {
 	d.strike(strings.Repeat("x", 70))
 	d.see(0, strings.Repeat("x", 70))
 	from := len(d.seen())
-	if err := pty.Setsize(d.keys, &pty.Winsize{Rows: 10, Cols: 40}); err != nil {
+	if err := pty.Setsize(d.tty, &pty.Winsize{Rows: 10, Cols: 40}); err != nil {
 		t.Fatal(err)
 	}
 	// The terminal is not the test's own: its signal is sent by hand.
