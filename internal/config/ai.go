@@ -31,7 +31,7 @@ type AI struct {
 	Tools        bool     // the read-only tools are offered to the model
 	History      bool     // commands that were run are put into the shell's history
 	Timeout      time.Duration
-	MaxTokens    int64 // of an answer
+	MaxTokens    int64 // of an answer; 0: as many as the provider has by default
 }
 
 // Providers are the names of those that a model can be asked of.

@@ -39,7 +39,7 @@ func Default() *Config {
 	return &Config{
 		Record:   Record{MaxAge: 90 * 24 * time.Hour, MaxSize: 256 << 20},
 		Approval: Approval{Expires: 5 * time.Minute},
-		AI:       AI{Instructions: true, Tools: true, Timeout: 5 * time.Minute, MaxTokens: 8192},
+		AI:       AI{Instructions: true, Tools: true, Timeout: 5 * time.Minute},
 	}
 }
 

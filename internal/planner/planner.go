@@ -14,6 +14,8 @@ type Options struct {
 	Redact func(string) string // takes secrets out of all that is sent and kept; nil: redact.Text
 	Limits Limits
 	Logger *slog.Logger // nil: none
+
+	MaxTokens int64 // of each answer; 0: the provider's own bound
 }
 
 // A Planner makes plans with a model. It is safe for concurrent use, and remembers only what
@@ -25,6 +27,7 @@ type Planner struct {
 	scrub  scrubber
 	limits Limits
 	log    *slog.Logger
+	tokens int64 // of an answer
 
 	mu       sync.Mutex
 	formats  []Format // that are still worth trying
@@ -44,6 +47,7 @@ func New(model Model, opts *Options) *Planner {
 		scrub:  newScrubber(opts.Redact),
 		limits: opts.Limits.withDefaults(),
 		log:    opts.Logger,
+		tokens: opts.MaxTokens,
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
@@ -177,7 +181,7 @@ func (p *Planner) request(messages []Message, last bool) *Request {
 	p.mu.Lock()
 	format, noTools, noChoice := p.formats[0], p.noTools, p.noChoice
 	p.mu.Unlock()
-	req := &Request{System: system(), Messages: slices.Clone(messages), Format: format}
+	req := &Request{System: system(), Messages: slices.Clone(messages), Format: format, MaxTokens: p.tokens}
 	if !last && !noTools {
 		req.Tools = p.tools.offered()
 	}

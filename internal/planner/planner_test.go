@@ -113,3 +113,13 @@ func TestAFaultIsAnError(t *testing.T) {
 		t.Errorf("Plan: %v", err)
 	}
 }
+
+func TestTheBoundOfAnAnswerIsSent(t *testing.T) {
+	m := script(textOnly, text(listing))
+	if _, err := planner.New(m, &planner.Options{MaxTokens: 123}).Plan(t.Context(), &planner.Ask{Verb: planner.Run, Words: "list"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.requests[0].MaxTokens; got != 123 {
+		t.Errorf("MaxTokens = %d, want 123", got)
+	}
+}

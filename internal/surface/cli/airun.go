@@ -108,7 +108,7 @@ func (r *aiRun) keep(path string) error {
 
 // makePlanner puts the planner together: the model, what it may use, and what keeps both.
 func (r *aiRun) makePlanner() {
-	opts := &planner.Options{Redact: r.redactor.Text, Limits: planner.Limits{Time: r.settings.Timeout}}
+	opts := &planner.Options{Redact: r.redactor.Text, Limits: planner.Limits{Time: r.settings.Timeout}, MaxTokens: r.settings.MaxTokens}
 	model := r.chosen.Model
 	switch {
 	case r.replay != nil:
@@ -229,6 +229,9 @@ func wordsFromPipe(ask *planner.Ask) error {
 
 // answer asks the model and does what its answer is for.
 func (r *aiRun) answer(ctx context.Context, ask *planner.Ask) error {
+	if err := r.planner.Check(ask); err != nil {
+		return usage("%w", err)
+	}
 	r.verb, r.context = ask.Verb, ask.Context
 	out, err := r.think(ctx, ask)
 	if err != nil {
