@@ -19,6 +19,7 @@ import (
 const (
 	maxEntries = 1000
 	slack      = 200      // entries beyond, before the file is written anew
+	lookEvery  = 50       // entries: between two looks at how many there are
 	maxEntry   = 16 << 10 // bytes of an entry; longer ones last for this session
 	maxKept    = 1 << 20  // bytes of all entries together
 	maxFile    = 8 << 20  // what is larger is not ours
@@ -35,6 +36,7 @@ const (
 type history struct {
 	file    string
 	entries []string
+	added   int // since the file was looked at
 }
 
 func openHistory(file string) (*history, error) {
@@ -137,7 +139,9 @@ func (h *history) write(ctx context.Context, text string) error {
 		return err
 	}
 	// A line that a crash cut off must not take this one with it.
+	size := int64(0)
 	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		size = info.Size()
 		end := make([]byte, 1)
 		if _, err := f.ReadAt(end, info.Size()-1); err == nil && end[0] != '\n' {
 			line = append([]byte("\n"), line...)
@@ -147,6 +151,10 @@ func (h *history) write(ctx context.Context, text string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	if h.added++; h.added < lookEvery && size <= maxFile/2 {
+		return nil
+	}
+	h.added = 0
 	return h.trimLocked()
 }
 
