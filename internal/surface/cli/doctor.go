@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ removes what sandboxes left behind that were killed. The exit code is 1 where so
 		Args: takes(0, 0, "airlock doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := p.Driver.Check(cmd.Context())
-			findings = append(findings, p.checkLeftovers(cmd), p.checkRun(cmd))
+			findings = append(findings, p.checkLeftovers(cmd), p.checkRun(cmd), p.checkModel(cmd.Context()))
 			if asJSON {
 				return p.doctorJSON(findings)
 			}
@@ -56,6 +57,17 @@ func (p *Program) checkRun(cmd *cobra.Command) sandbox.Finding {
 		f.Text, f.Mend = u.Reason, u.Mend
 	}
 	return f
+}
+
+// checkModel says which model airlock ai would ask, and asks it nothing. It is a note where
+// there is none: everything else works without.
+func (p *Program) checkModel(ctx context.Context) sandbox.Finding {
+	chosen, err := p.Model(ctx, &ModelOptions{Show: func(string, string, []byte) {}})
+	if err != nil {
+		return sandbox.Finding{Name: "model", OK: true, Warn: true, Text: printable(err.Error())}
+	}
+	info := chosen.Model.Info()
+	return sandbox.Finding{Name: "model", OK: true, Text: printable(fmt.Sprintf("airlock ai asks %s %s at %s (%s); it was not tried", info.Provider, info.Model, info.Endpoint, chosen.Why))}
 }
 
 var errUnwell = errors.New("something is missing; see above")
