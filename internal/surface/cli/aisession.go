@@ -68,8 +68,9 @@ func (s *conversation) open() error {
 	for _, command := range sessionCommands() {
 		c.commands = append(c.commands, command.name)
 	}
+	term := p.getenv("TERM")
 	opts := &prompt.Options{
-		In: in, Out: out, Prompt: "ai> ", More: "  . ", Plain: p.getenv("TERM") == "dumb",
+		In: in, Out: out, Prompt: "ai> ", More: "  . ", Plain: term == "dumb" || term == "",
 		Complete: c.complete, Incomplete: incompleteLine,
 		Edit: func(ctx context.Context, text string) (string, error) {
 			return p.editText(ctx, "airlock-request-*.txt", text+"\n")
@@ -188,7 +189,7 @@ func (s *conversation) answer(ctx context.Context, ask *planner.Ask) error {
 		s.plan = s.f.guide != nil
 	}
 	if fault, ok := errors.AsType[*planner.Error](err); ok && fault.Fault == planner.FaultTooLong {
-		return errors.Join(err, errors.New("/clear forgets the conversation"))
+		return fail(exitFailed, fmt.Errorf("%w; /clear forgets the conversation", fault))
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -110,7 +111,7 @@ func (s *conversation) include(ctx context.Context, words string) error {
 	for _, note := range got.Notes {
 		s.p.say("%s", printable(note))
 	}
-	s.f.include = append(s.f.include[:len(s.f.include):len(s.f.include)], files...)
+	s.f.include = append(slices.Clip(s.f.include), files...)
 	s.p.say("%s %s sent with each request from now on", plural(len(got.Pieces), "file"), isOrAre(len(got.Pieces)))
 	return nil
 }
@@ -241,7 +242,7 @@ func (s *conversation) shell(ctx context.Context, command string) error {
 		note += fmt.Sprintf("; it ended with exit code %d", code)
 	}
 	s.pending = append(s.pending, planner.Piece{
-		Kind: planner.FromShell, Name: cut(command, 200), Note: note,
+		Kind: planner.FromShell, Name: cut(s.run.redactor.Text(command), 200), Note: note,
 		Text: fmt.Sprintf("command: %s\nexit code: %d\n\n%s", command, code, all),
 	})
 	s.pending = s.pending[max(0, len(s.pending)-maxPending):]
