@@ -293,6 +293,9 @@ func TestASessionOnADumbTerminal(t *testing.T) {
 	c.wait(t, `(?s)Plainly\..*ai> $`)
 	c.types("\x04")
 	c.ends(0)
+	if strings.Contains(c.String(), "\x1b") {
+		t.Errorf("a dumb terminal got %q", c.String())
+	}
 	if body := string(s.Requests()[0].Body); !strings.Contains(body, `hello \n`) && !strings.Contains(body, `hello \\n`) {
 		t.Errorf("the request has not both lines: %s", body)
 	}

@@ -88,7 +88,7 @@ func (s *conversation) open() error {
 
 // banner says with whom the person speaks.
 func (s *conversation) banner() {
-	fmt.Fprintf(s.p.Stderr, "airlock ai: %s; see /help\n", s.model())
+	fmt.Fprintf(s.p.Stderr, "airlock ai: %s. /help says what there is.\n", s.model())
 }
 
 // model is the model's name.

@@ -37,7 +37,7 @@ func (r *aiRun) newView(quiet bool) *aiView {
 	v := &aiView{p: r.p, quiet: quiet, since: time.Now(), status: "waiting"}
 	info := r.chosen.Model.Info()
 	v.name = cut(printable(strings.TrimSpace(info.Provider+" "+info.Model)), 40)
-	if f, ok := r.p.Stderr.(*os.File); ok && !quiet && isTerminal(f) {
+	if f, ok := r.p.Stderr.(*os.File); ok && !quiet && isTerminal(f) && os.Getenv("TERM") != "dumb" {
 		if w, h, err := term.GetSize(int(f.Fd())); err == nil {
 			v.width, v.height = w, min(h, 16)
 		}

@@ -112,6 +112,10 @@ func (p *Prompt) Close() error { return nil }
 // plain reads lines that the terminal itself lets the person edit.
 func (p *Prompt) plain(ctx context.Context, t *tty) (string, error) {
 	var text, line []byte
+	person := t.terminal()
+	if person {
+		t.forget()
+	}
 	t.write(p.opts.Prompt)
 	for {
 		ev := t.next(forever)
@@ -138,12 +142,15 @@ func (p *Prompt) plain(ctx context.Context, t *tty) (string, error) {
 			continue
 		}
 		whole := clean(string(text) + string(line))
+		pasted := person && t.pending() // the next line is there already: one request
 		more, ok := continued(&p.opts, whole)
-		if !ok {
+		if !ok && !pasted {
 			return strings.TrimSpace(whole), nil
 		}
 		text, line = []byte(more+"\n"), nil
-		t.write(p.opts.More)
+		if !pasted {
+			t.write(p.opts.More)
+		}
 	}
 }
 

@@ -432,6 +432,11 @@ func TestAPlainTerminalReadsLines(t *testing.T) {
 		t.Errorf("a plain terminal got %q", d.seen())
 	}
 	out = d.ask(t.Context(), p)
+	d.press("three\nfour\nfive\n") // a paste is one request
+	if a := wait(t, out); a.text != "three\nfour\nfive" || a.err != nil {
+		t.Errorf("Read = %q, %v", a.text, a.err)
+	}
+	out = d.ask(t.Context(), p)
 	d.press("\x04")
 	if a := wait(t, out); !errors.Is(a.err, io.EOF) {
 		t.Errorf("Read = %q, %v, want %v", a.text, a.err, io.EOF)

@@ -17,6 +17,7 @@ func newTTY(_ context.Context, in, out *os.File) (*tty, error) { return &tty{in,
 func (t *tty) close()         {}
 func (t *tty) terminal() bool { return false }
 func (t *tty) raw() error     { return errors.ErrUnsupported }
+func (t *tty) forget()        {}
 func (t *tty) restore()       {}
 func (t *tty) drop() bool     { return false }
 func (t *tty) pending() bool  { return false }

@@ -81,10 +81,13 @@ func (t *tty) raw() error {
 		return fmt.Errorf("make the terminal raw: %w", err)
 	}
 	t.saved = saved
-	forget(int(t.in.Fd()))
+	t.forget()
 	t.write("\x1b[?2004h")
 	return nil
 }
+
+// forget drops what was typed before now.
+func (t *tty) forget() { forget(int(t.in.Fd())) }
 
 // restore makes the terminal what it was.
 func (t *tty) restore() {
