@@ -258,6 +258,51 @@ func TestRequestsAreRememberedWithoutSecrets(t *testing.T) {
 	}
 }
 
+func TestWhatASessionIsToldToDo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	edit := filepath.Join(p.home, "edit")
+	if err := os.WriteFile(edit, []byte("#!/bin/sh\ntest -t 0 && sed -i s/small/large/ \"$1\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &modeltest.Script{Turns: []modeltest.Turn{{Text: anAnswer(t, "It is done.")}}}
+	c := converse(t, p, s, "EDITOR="+edit)
+	c.types("!cat; exit 4\r") // it waits for input
+	c.wait(t, `cat; exit 4.*\r\n`)
+	c.types("a line\n")
+	c.wait(t, `a line\r\na line\r\n`)
+	c.types("\x03")
+	c.wait(t, `exit code 130`)
+	c.atPrompt(t, 2)
+	c.types("/model test-2\r")
+	c.wait(t, `openai test-2 at http.* is asked`)
+	c.atPrompt(t, 3)
+	c.types("/ask how small is it")
+	c.wait(t, `how small is it`)
+	c.types("\x18\x05")
+	c.wait(t, `how large is it`)
+	c.types("\r")
+	c.wait(t, `It is done\.`)
+	c.atPrompt(t, 5) // the editor had the terminal meanwhile
+	c.types("/save /nowhere/plan.json\r")
+	c.wait(t, `/save open /nowhere/plan.json`)
+	c.atPrompt(t, 6)
+	c.types("/include nothing-here\r")
+	c.wait(t, `nothing-here`)
+	c.atPrompt(t, 7)
+	c.types("/history\r")
+	c.wait(t, `(?s)  /model test-2\r\n  /ask how large is it\r\n`)
+	c.atPrompt(t, 8)
+	c.types("\x04")
+	c.ends(0)
+	body := string(s.Requests()[0].Body)
+	for _, want := range []string{`"test-2"`, "how large is it", "cat; exit 4"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the request does not have %q:\n%s", want, body)
+		}
+	}
+}
+
 func TestASessionEndsWhenItIsTold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

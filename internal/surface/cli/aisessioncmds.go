@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"airlock/internal/action"
 	"airlock/internal/planner"
@@ -232,6 +233,9 @@ func (s *conversation) shell(ctx context.Context, command string) error {
 	}
 	if code == exitFailed {
 		return err // there is nothing to tell of it
+	}
+	if code == exitSignalBase+int(syscall.SIGINT) {
+		fmt.Fprintln(s.p.Stderr) // the terminal shows ^C
 	}
 	if code != 0 {
 		s.p.say("exit code %d", code)
