@@ -26,8 +26,7 @@ func (g *gatherer) pipe(ctx context.Context) error {
 		return fmt.Errorf("read what was piped in: %w", err)
 	}
 	if got.read == 0 {
-		g.note("Nothing came through the pipe.")
-		return nil
+		return nil // as programs leave their children's input that have nothing to say
 	}
 	if !got.text() {
 		return errors.New("what was piped in is no text: pipe in what describes it, such as what file or hexdump say")

@@ -129,7 +129,9 @@ func (p *Program) aiVerbCmd(verb planner.Verb, use, short, intro string) *cobra.
 	f.add(cmd)
 	if verb.Answers() {
 		cmd.Long = intro + `.
-Nothing is run, whatever the model proposes. What is piped in is sent along.`
+Nothing is run, whatever the model proposes. What is piped in is sent along. The exit code
+is 0 when there is an answer, 2 for what was typed wrongly, 125 when airlock or the model
+failed, and 130 when it was interrupted.`
 		cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 		return cmd
 	}
@@ -137,7 +139,8 @@ Nothing is run, whatever the model proposes. What is piped in is sent along.`
 All of it runs in one sandbox laid over your files; at the end you decide what becomes of
 the changes: on a terminal you are asked, otherwise --commit (when every step went well),
 --keep or --discard (the default) decide. The exit code is 0 when all went well, 1 when a step
-failed, 125 when airlock or the model failed, 126 when a step was refused.`
+failed, 2 for what was typed wrongly or a placeholder without a value (--set), 125 when
+airlock or the model failed, 126 when a step was refused, 130 when it was interrupted.`
 	f.addRun(cmd)
 	if verb == planner.Fix {
 		cmd.Flags().BoolVar(&f.rerun, "rerun", false, "run the last command again, in a sandbox that is thrown away, to see what it says")

@@ -21,6 +21,7 @@ type aiGuide struct {
 	next    *action.Plan // what is to be run instead; nil: nothing
 	mended  int          // how often steps were replaced
 
+	proposed *action.Plan  // as the model made it
 	replaced []action.Step // those that came in the place of others
 }
 
@@ -53,7 +54,7 @@ func (g *aiGuide) note(plan *action.Plan, out *executor.PlanOutcome) {
 // object is what --json says of the model.
 func (g *aiGuide) object() *aiObject {
 	info, out := g.run.chosen.Model.Info(), g.outcome
-	o := &aiObject{Provider: info.Provider, Model: info.Model, Requests: out.Requests, Usage: g.run.usage, Tools: []aiUse{}}
+	o := &aiObject{Provider: info.Provider, Model: info.Model, Requests: out.Requests, Usage: g.run.usage, Tools: []aiUse{}, Plan: g.proposed}
 	for _, use := range out.Uses {
 		o.Tools = append(o.Tools, aiUse{use.Call.Tool, string(use.Call.Args), use.OK, use.Bytes, use.Why})
 	}
@@ -73,6 +74,7 @@ type aiObject struct {
 	Requests int           `json:"requests"`
 	Usage    planner.Usage `json:"usage"`
 	Tools    []aiUse       `json:"tools"`
+	Plan     *action.Plan  `json:"plan"`               // the AiAction that the model proposed last
 	Proposed []string      `json:"proposed,omitempty"` // commands beside an answer, never run
 	Invalid  []string      `json:"invalid,omitempty"`  // what was wrong with the model's answer
 }
@@ -187,7 +189,7 @@ func (g *aiGuide) propose(ctx context.Context, ask *planner.Ask) (*action.Plan, 
 		r.showAnswer(out)
 		return nil, nil
 	}
-	g.outcome = out
+	g.outcome, g.proposed = out, out.Plan
 	return out.Plan, nil
 }
 

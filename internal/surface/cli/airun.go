@@ -269,7 +269,7 @@ func (r *aiRun) think(ctx context.Context, ask *planner.Ask) (*planner.Outcome, 
 // act shows an answer, or runs what it proposes.
 func (r *aiRun) act(ctx context.Context, out *planner.Outcome) error {
 	p, f := r.p, r.f
-	guide := &aiGuide{run: r, outcome: out}
+	guide := &aiGuide{run: r, outcome: out, proposed: out.Plan}
 	f.guide = guide
 	if f.planOnly {
 		_, err := p.Stdout.Write(action.Marshal(out.Plan))
@@ -285,6 +285,9 @@ func (r *aiRun) act(ctx context.Context, out *planner.Outcome) error {
 	for plan := out.Plan; plan != nil; {
 		guide.next = nil
 		err := p.runPlan(ctx, &f.planFlags, plan, nil)
+		if code, ok := errors.AsType[*codeError](err); ok && code.code == exitUsage && !f.json {
+			r.showUnrun(plan) // it was paid for
+		}
 		if guide.next == nil {
 			r.remember(guide)
 			return err
