@@ -303,6 +303,36 @@ func TestWhatASessionIsToldToDo(t *testing.T) {
 	}
 }
 
+func TestAKeyCommandThatHangsIsInterrupted(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := &modeltest.Script{Turns: []modeltest.Turn{{Text: anAnswer(t, "Here I am.")}}}
+	settings := filepath.Join(p.home, ".config", "airlock", "config.yaml")
+	if err := os.MkdirAll(filepath.Dir(settings), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	line := "if test -e hang; then echo it hangs >&2; exec sleep 1000; fi; echo " + modeltest.Key
+	text := "ai: {provider: openai, model: test-1, base_url: \"" + modeltest.OpenAI(t, s) + "\", key_command: \"" + line + "\"}\n"
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, p.command(t, "ai"))
+	c.atPrompt(t, 1)
+	write(t, p, "hang", "")
+	c.types("/model test-2\r")
+	c.wait(t, `it hangs`)
+	c.types("\x03")
+	c.atPrompt(t, 2)
+	c.types("still there?\r")
+	c.wait(t, `Here I am\.`)
+	c.atPrompt(t, 3)
+	c.types("\x04")
+	c.ends(0)
+	if asked := s.Requests(); len(asked) != 1 || !strings.Contains(string(asked[0].Body), `"test-1"`) {
+		t.Errorf("%d requests; the model must be the one that was asked before", len(asked))
+	}
+}
+
 func TestASessionEndsWhenItIsTold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -27,8 +27,11 @@ func (p *Program) aiSession(ctx context.Context, f *aiFlags) error {
 	ctx, signals := leavingOn(ctx)
 	defer signals.stop()
 	s := &conversation{p: p, f: f, signals: signals}
-	var err error
-	if s.run, err = p.newAIRun(ctx, f); err != nil {
+	err := interruptibly(ctx, func(ctx context.Context) (err error) {
+		s.run, err = p.newAIRun(ctx, f)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	defer s.run.close()
@@ -169,7 +172,11 @@ func (s *conversation) ask(ctx context.Context, run *aiRun, verb planner.Verb, w
 	if verb == planner.Fix && s.last != nil {
 		gather = planner.Any // what failed is known: the shell's last command is not it
 	}
-	ask, err := run.ask(ctx, gather, words, words != "")
+	var ask *planner.Ask
+	err := interruptibly(ctx, func(ctx context.Context) (err error) {
+		ask, err = run.ask(ctx, gather, words, words != "")
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -190,6 +197,17 @@ func (s *conversation) answer(ctx context.Context, ask *planner.Ask) error {
 	}
 	if fault, ok := errors.AsType[*planner.Error](err); ok && fault.Fault == planner.FaultTooLong {
 		return fail(exitFailed, fmt.Errorf("%w; /clear forgets the conversation", fault))
+	}
+	return err
+}
+
+// interruptibly does what an interrupt shall end, and the session not with it.
+func interruptibly(ctx context.Context, do func(context.Context) error) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	err := do(ctx)
+	if err != nil && ctx.Err() != nil {
+		return modelFailed(ctx, ctx.Err())
 	}
 	return err
 }

@@ -103,8 +103,12 @@ func (s *conversation) include(ctx context.Context, words string) error {
 	if err != nil {
 		return err
 	}
-	got, err := material.Gather(ctx, &material.Options{
-		WorkDir: place.WorkDir, Environ: s.p.getenv, Hidden: s.run.tools.hidden, Redactor: s.run.redactor, Include: files,
+	var got *material.Gathered
+	err = interruptibly(ctx, func(ctx context.Context) (err error) {
+		got, err = material.Gather(ctx, &material.Options{
+			WorkDir: place.WorkDir, Environ: s.p.getenv, Hidden: s.run.tools.hidden, Redactor: s.run.redactor, Include: files,
+		})
+		return err
 	})
 	if err != nil {
 		return usage("/include %w", err)
@@ -131,7 +135,11 @@ func (s *conversation) context(ctx context.Context, words string) error {
 	}
 	f := *s.f
 	f.showContext, f.record = true, ""
-	run, err := s.p.newAIRun(ctx, &f)
+	var run *aiRun
+	err := interruptibly(ctx, func(ctx context.Context) (err error) {
+		run, err = s.p.newAIRun(ctx, &f)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -160,7 +168,7 @@ func (s *conversation) changeModel(ctx context.Context, words string) error {
 	case len(names) == 1:
 		before, chosen := s.f.model, s.run.chosen
 		s.f.model = names[0]
-		if err := s.run.choose(ctx); err != nil {
+		if err := interruptibly(ctx, s.run.choose); err != nil {
 			s.f.model, s.run.chosen = before, chosen
 			return err
 		}
