@@ -5,9 +5,14 @@
 #
 #   fuzz.sh              all of them
 #   fuzz.sh DIR TARGET   that one
+#
+# Unless FUZZTIME is set, it is ten seconds, or less where all of them together would fuzz
+# for more than FUZZTOTAL seconds (300), but never less than five: the more targets there
+# are, the less each one gets, and check stays bounded.
 set -u
 GO=${GO:-go}
-FUZZTIME=${FUZZTIME:-10s}
+FUZZTIME=${FUZZTIME:-}
+FUZZTOTAL=${FUZZTOTAL:-300}
 FUZZJOBS=${FUZZJOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 export GO FUZZTIME
 log=$(mktemp) || exit 1
@@ -57,25 +62,35 @@ one() { # package, target
 }
 
 if [ $# -eq 2 ]; then
+	FUZZTIME=${FUZZTIME:-10s}
 	one "$1" "$2"
 	exit
 fi
 
-# Only folders that hold a target are compiled.
+# The files of this system's tests, each behind its package. Only packages that hold a
+# target are compiled.
+files='{{$in := .Dir}}{{$pkg := .ImportPath}}{{range .TestGoFiles}}{{$pkg}} {{$in}}/{{.}}
+{{end}}{{range .XTestGoFiles}}{{$pkg}} {{$in}}/{{.}}
+{{end}}'
+if ! files=$($GO list -f "$files" ./...); then
+	echo "fuzz: FAILED: the packages cannot be listed" >&2
+	exit 1
+fi
+targets=$(printf '%s\n' "$files" | while read -r package file; do
+	[ -z "$file" ] || sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$package \1|p" "$file"
+done)
+count=$(printf '%s\n' "$targets" | grep -c .)
+if [ "$count" -eq 0 ]; then
+	echo "fuzz: FAILED: there are no targets" >&2
+	exit 1
+fi
+if [ -z "$FUZZTIME" ]; then
+	each=$((FUZZTOTAL * FUZZJOBS / count))
+	[ "$each" -le 10 ] || each=10
+	[ "$each" -ge 5 ] || each=5
+	FUZZTIME=${each}s
+fi
 failed=0
-targets=
-for dir in $(find . -path './.*' -prune -o -name '*_test.go' -exec grep -l '^func Fuzz' {} + | xargs -r -n 1 dirname | sort -u); do
-	if ! listed=$($GO test -list '^Fuzz' "$dir" 2>&1); then
-		printf '%s\n' "$listed"
-		echo "fuzz: FAILED: $dir" >&2
-		failed=1
-		continue
-	fi
-	for target in $(printf '%s\n' "$listed" | grep '^Fuzz'); do
-		targets="$targets$dir $target
-"
-	done
-done
-printf '%s' "$targets" | xargs -r -n 2 -P "$FUZZJOBS" sh "$0" || failed=1
-echo "$(printf '%s' "$targets" | grep -c .) fuzz targets, $FUZZTIME each"
+printf '%s\n' "$targets" | xargs -n 2 -P "$FUZZJOBS" sh "$0" || failed=1
+echo "$count fuzz targets, $FUZZTIME each"
 exit $failed
