@@ -15,14 +15,17 @@ FUZZTIME=${FUZZTIME:-}
 FUZZTOTAL=${FUZZTOTAL:-300}
 FUZZJOBS=${FUZZJOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 export GO FUZZTIME
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+own=$(mktemp -d) || exit 1
+log=$own/log
+trap 'rm -rf "$own"' EXIT
 trap 'exit 130' INT TERM
 
 # Making an interesting input smaller is tried ten times only: the engine would go on for
 # a minute with each where what is covered differs from run to run, and look at nothing new.
-fuzz() { # package, target
-	$GO test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" -fuzzminimizetime=10x -parallel 1 "$1" >"$log" 2>&1
+fuzz() { # package, target, and what goes to the test itself
+	package=$1 target=$2
+	shift 2
+	$GO test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" -fuzzminimizetime=10x -parallel 1 "$package" "$@" >"$log" 2>&1
 }
 
 # A target that looks at fewer inputs than this has not been fuzzed, whatever it says.
@@ -45,8 +48,9 @@ one() { # package, target
 		status=$?
 	fi
 	if [ $status -eq 0 ] && [ "$(executed)" -lt $least ]; then
-		echo "$1 $2: $(executed) inputs in $FUZZTIME; once more"
-		fuzz "$1" "$2"
+		# What earlier runs found is gone through first, and may take all of the time.
+		echo "$1 $2: $(executed) inputs in $FUZZTIME; once more, without those of earlier runs"
+		fuzz "$1" "$2" -args -test.fuzzcachedir="$own/cache"
 		status=$?
 		if [ $status -eq 0 ] && [ "$(executed)" -lt $least ]; then
 			echo "$1 $2: again only $(executed) inputs, of $least at least"
