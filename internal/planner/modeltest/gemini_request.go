@@ -89,7 +89,7 @@ func geminiInvalid(format string, args ...any) *geminiRefusal {
 func (f *geminiRefusal) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.WriteHeader(f.status)
-	w.Write(geminiJSON(map[string]any{"error": map[string]any{ //nolint:errcheck // the client has gone
+	w.Write(asJSON(map[string]any{"error": map[string]any{ //nolint:errcheck // the client has gone
 		"code": f.status, "message": f.message, "status": f.code,
 	}}, "  "))
 }

@@ -1,15 +1,9 @@
 package modeltest
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
-	"time"
 
 	"airlock/internal/planner"
 )
@@ -25,141 +19,70 @@ import (
 // What a model thinks is sent as reasoning_content, as vLLM and llama.cpp do.
 func OpenAI(t testing.TB, s *Script) (baseURL string) {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return // the client has gone
-		}
-		turn := s.next(Seen{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: body})
+	return serve(t, s, func(a *reply, r *http.Request, body []byte) {
 		req, err := readOpenAI(r, body)
 		if err != nil {
 			t.Errorf("the API would refuse the request: %v\n%s", err, body)
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusBadRequest)
-			w.Write(compactJSON(map[string]any{"error": map[string]any{ //nolint:errcheck // the client has gone
+			a.w.Header().Set("Content-Type", "application/json")
+			a.w.WriteHeader(http.StatusBadRequest)
+			a.write(string(compactJSON(map[string]any{"error": map[string]any{
 				"message": err.Error(), "type": "invalid_request_error", "param": nil, "code": nil,
-			}}))
+			}})))
 			return
 		}
-		answer := &openaiAnswer{w: w, ctx: r.Context(), turn: turn, req: req}
-		answer.send()
-	}))
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	return server.URL + "/v1"
+		answer := &openaiAnswer{reply: a, req: req}
+		headers := map[string]string{"Content-Type": "application/json", "X-Request-Id": "req_5d2f0c7be1a94c0f8d3b6a1e2f4c7d90"}
+		if !req.Stream {
+			a.send(headers, answer.whole)
+			return
+		}
+		if a.turn.Status == 0 {
+			headers["Content-Type"], headers["Cache-Control"] = "text/event-stream; charset=utf-8", "no-cache"
+		}
+		a.send(headers, answer.stream)
+	}) + "/v1"
 }
 
 // An openaiAnswer is the answer to one request.
 type openaiAnswer struct {
-	w    http.ResponseWriter
-	ctx  context.Context //nolint:containedctx // the request's, for as long as it is answered
-	turn Turn
-	req  *openaiRequest
-	sent int // pieces
-}
-
-// send sends the turn, faults included.
-func (a *openaiAnswer) send() {
-	turn := a.turn
-	if turn.Silent {
-		<-a.ctx.Done()
-		return
-	}
-	if !a.pause(turn.Wait) {
-		return
-	}
-	header := a.w.Header()
-	header.Set("Content-Type", "application/json")
-	if a.req.Stream && turn.Status == 0 {
-		header.Set("Content-Type", "text/event-stream; charset=utf-8")
-		header.Set("Cache-Control", "no-cache")
-	}
-	header.Set("X-Request-Id", "req_5d2f0c7be1a94c0f8d3b6a1e2f4c7d90")
-	if turn.ContentType != "" {
-		header.Set("Content-Type", turn.ContentType)
-	}
-	maps.Copy(header, turn.Header)
-	switch {
-	case turn.Status != 0 && turn.Status != http.StatusOK:
-		a.w.WriteHeader(turn.Status)
-		io.WriteString(a.w, turn.Body) //nolint:errcheck // the client has gone
-	case turn.Raw:
-		io.WriteString(a.w, turn.Body) //nolint:errcheck // the client has gone
-	case a.req.Stream:
-		a.stream()
-	default:
-		a.whole()
-	}
-}
-
-// pause waits, and reports whether the client is still there.
-func (a *openaiAnswer) pause(d time.Duration) bool {
-	if d <= 0 {
-		return a.ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-a.ctx.Done():
-		return false
-	}
+	*reply
+	req *openaiRequest
 }
 
 // data sends one event of the stream.
 func (a *openaiAnswer) data(text []byte) {
-	if _, err := fmt.Fprintf(a.w, "data: %s\n\n", text); err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	a.w.(http.Flusher).Flush()
+	a.event("data: " + string(text) + "\n\n")
 }
 
-// chunk sends a chunk with one choice.
-func (a *openaiAnswer) chunk(delta map[string]any, finish any) {
+// choice sends a chunk with one choice.
+func (a *openaiAnswer) choice(delta map[string]any, finish any) {
 	choice := map[string]any{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}
 	a.data(compactJSON(a.object("chat.completion.chunk", []any{choice}, nil)))
 }
 
-// piece sends a delta, as the turn's faults let it.
-func (a *openaiAnswer) piece(delta map[string]any) {
-	if !a.pause(a.turn.Pause) {
-		panic(http.ErrAbortHandler)
-	}
-	a.chunk(delta, nil)
-	a.sent++
-	if a.turn.Stall {
-		<-a.ctx.Done()
-		panic(http.ErrAbortHandler)
-	}
-	if a.turn.CutAfter > 0 && a.sent >= a.turn.CutAfter {
-		panic(http.ErrAbortHandler)
-	}
-}
+// delta sends a delta, as the turn's faults let it.
+func (a *openaiAnswer) delta(delta map[string]any) { a.piece(func() { a.choice(delta, nil) }) }
 
 // stream sends the turn as a stream of chunks.
 func (a *openaiAnswer) stream() {
-	a.chunk(map[string]any{"role": "assistant", "content": "", "refusal": nil}, nil)
-	for _, piece := range pieces(a.turn.Thinking, a.size()) {
-		a.piece(map[string]any{"reasoning_content": piece})
+	a.choice(map[string]any{"role": "assistant", "content": "", "refusal": nil}, nil)
+	for _, piece := range pieces(a.turn.Thinking, a.chunk()) {
+		a.delta(map[string]any{"reasoning_content": piece})
 	}
-	for _, piece := range pieces(a.turn.Text, a.size()) {
-		a.piece(map[string]any{"content": piece})
+	for _, piece := range pieces(a.turn.Text, a.chunk()) {
+		a.delta(map[string]any{"content": piece})
 	}
 	for i, c := range a.turn.Calls {
-		a.piece(map[string]any{"tool_calls": []any{map[string]any{
+		a.delta(map[string]any{"tool_calls": []any{map[string]any{
 			"index": i, "id": callID(c, i), "type": "function", "function": map[string]any{"name": c.Name, "arguments": ""},
 		}}})
-		for _, piece := range pieces(string(c.Args), a.size()) {
-			a.piece(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": piece}}}})
+		for _, piece := range pieces(string(c.Args), a.chunk()) {
+			a.delta(map[string]any{"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": piece}}}})
 		}
 	}
-	for sent := int64(0); sent < a.turn.Flood; sent += 64 << 10 {
-		a.piece(map[string]any{"content": strings.Repeat("flood ", 64<<10/6+1)[:64<<10]})
-	}
-	a.chunk(map[string]any{}, a.reason())
+	a.flood(func(piece string) { a.choice(map[string]any{"content": piece}, nil) })
+	a.end()
+	a.choice(map[string]any{}, a.reason())
 	if a.req.StreamOptions != nil && a.req.StreamOptions.IncludeUsage || a.req.Usage != nil {
 		a.data(compactJSON(a.object("chat.completion.chunk", []any{}, a.usage())))
 	}
@@ -186,20 +109,11 @@ func (a *openaiAnswer) whole() {
 	}
 	choice := map[string]any{"index": 0, "message": message, "logprobs": nil, "finish_reason": a.reason()}
 	body := compactJSON(a.object("chat.completion", []any{choice}, a.usage()))
-	switch {
-	case a.turn.Flood > 0:
-		body = compactJSON(a.object("chat.completion", []any{map[string]any{
-			"index": 0, "message": map[string]any{"role": "assistant", "content": strings.Repeat("x", int(a.turn.Flood))}, "finish_reason": "stop",
-		}}, a.usage()))
-	case a.turn.CutAfter > 0 || a.turn.Stall:
-		a.w.Write(body[:len(body)/2]) //nolint:errcheck // the client has gone
-		a.w.(http.Flusher).Flush()
-		if a.turn.Stall {
-			<-a.ctx.Done()
-		}
-		panic(http.ErrAbortHandler)
+	if a.turn.Flood > 0 {
+		a.floodWithin(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"`, `"},"finish_reason":"stop"}]}`)
+		return
 	}
-	a.w.Write(body) //nolint:errcheck // the client has gone
+	a.body(body)
 }
 
 // object is a chunk, or a whole answer.
@@ -222,14 +136,6 @@ func (a *openaiAnswer) usage() map[string]any {
 		usage["cost"] = *u.Cost
 	}
 	return usage
-}
-
-// size is how many bytes one piece of a stream has.
-func (a *openaiAnswer) size() int {
-	if a.turn.Chunk > 0 {
-		return a.turn.Chunk
-	}
-	return 16
 }
 
 // reason is the turn's finish_reason.
@@ -256,21 +162,4 @@ func callID(c planner.ToolCall, i int) string {
 		return c.ID
 	}
 	return fmt.Sprintf("call_%024d", i+1)
-}
-
-// pieces cuts a text into pieces of about size bytes, and no character in two.
-func pieces(text string, size int) []string {
-	var all []string
-	for len(text) > 0 {
-		n := 0
-		for i, r := range text {
-			if i >= size {
-				break
-			}
-			n = i + len(string(r))
-		}
-		all = append(all, text[:n])
-		text = text[n:]
-	}
-	return all
 }
