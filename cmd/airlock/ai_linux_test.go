@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"airlock/internal/planner/modeltest"
@@ -174,4 +175,15 @@ func TestTheLastCommandIsRunAgain(t *testing.T) {
 	if got := p.changes(t); strings.Contains(got, "left") {
 		t.Errorf("what the repeated command changed is kept: %s", got)
 	}
+}
+
+func TestTerminatedWhileTheModelIsAsked(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	c := start(t, p.ask(t, &modeltest.Script{Turns: []modeltest.Turn{{Silent: true}}}, "ai", "run", "something"))
+	c.wait(t, `waiting`)
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.ends(143)
 }

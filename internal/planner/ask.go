@@ -96,7 +96,7 @@ type Outcome struct {
 type Use struct {
 	Call  tool.Call
 	OK    bool
-	Bytes int    // of the result, as the model got it
+	Bytes int    // of what the tool wrote, as the model got it
 	Cut   bool   // the result was longer
 	Why   string // it is not OK: one printable line
 }

@@ -171,7 +171,7 @@ func (c *conversation) make(ctx context.Context, call tool.Call, key string) (re
 	}
 	size := len(r.text())
 	c.bytes += size
-	use := Use{Call: call, OK: r.OK, Bytes: size, Cut: short}
+	use := Use{Call: call, OK: r.OK, Bytes: len(r.Stdout) + len(r.Stderr), Cut: short}
 	if !r.OK {
 		use.Why = why(r.Stderr)
 	}
@@ -185,7 +185,7 @@ func (c *conversation) refuse(call tool.Call, code tool.ErrorCode, text string) 
 	r := refusal(code, text)
 	size := len(r.text())
 	c.bytes += size
-	c.used(Use{Call: call, Bytes: size, Why: why(text)})
+	c.used(Use{Call: call, Bytes: len(text), Why: why(text)})
 	return r, true, nil
 }
 

@@ -193,10 +193,14 @@ func (f *aiFlags) check() error {
 	return nil
 }
 
-// modelFailed is the exit code for a model that gave no answer.
+// modelFailed is the exit code for a model that gave no answer; ctx is one of interruptible's.
 func modelFailed(ctx context.Context, err error) error {
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return fail(exitSignalBase+int(syscall.SIGINT), errors.New("interrupted; nothing was run"))
+	if !errors.Is(err, context.Canceled) || ctx.Err() == nil {
+		return fail(exitFailed, err)
 	}
-	return fail(exitFailed, err)
+	sig := syscall.SIGINT
+	if strings.HasPrefix(context.Cause(ctx).Error(), syscall.SIGTERM.String()) {
+		sig = syscall.SIGTERM
+	}
+	return fail(exitSignalBase+int(sig), errors.New("interrupted; nothing was run"))
 }
