@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -300,6 +301,63 @@ func TestWhatASessionIsToldToDo(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("the request does not have %q:\n%s", want, body)
 		}
+	}
+}
+
+func TestTheLastPlanIsExplained(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := &modeltest.Script{Turns: []modeltest.Turn{{Text: aPlan(t, "Count", "echo 1-2-3")}, {Text: anAnswer(t, "It counts.")}}}
+	c := converse(t, p, s)
+	c.types("/explain\r")
+	c.wait(t, `say what you want: /explain WORDS`)
+	c.atPrompt(t, 2)
+	c.types("/do count\r")
+	c.wait(t, `1-2-3\r\n`)
+	c.atPrompt(t, 3) // nothing was changed: there is nothing to ask
+	c.types("/explain\r")
+	c.wait(t, `It counts\.`)
+	c.atPrompt(t, 4)
+	c.types("\x04")
+	c.ends(0)
+	if asked := s.Requests(); len(asked) != 2 || strings.Count(string(asked[1].Body), "echo 1-2-3") < 2 {
+		t.Errorf("%d requests; the last one must have the plan beside the conversation", len(asked))
+	}
+}
+
+func TestASessionIsStoppedAndGoesOn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skipf("there is no bash, whose jobs this is about: %v", err)
+	}
+	s := &modeltest.Script{Turns: []modeltest.Turn{{Text: anAnswer(t, "Here I am.")}}}
+	airlock := p.command(t, "ai")
+	cmd := p.command(t)
+	cmd.Path, cmd.Args = bash, []string{"bash", "--norc", "--noprofile", "-i"}
+	cmd.Env = append(cmd.Env, "AIRLOCK_PROVIDER=openai", "AIRLOCK_MODEL=test-1", "AIRLOCK_BASE_URL="+modeltest.OpenAI(t, s), "OPENAI_API_KEY="+modeltest.Key)
+	c := start(t, cmd)
+	c.wait(t, `\$ `)
+	c.types("'" + airlock.Path + "' ai\r")
+	c.wait(t, `ai> \r\x1b\[4C$`)
+	c.types("half a requ")
+	c.wait(t, `half a requ`)
+	c.types("\x1a")
+	c.wait(t, `Stopped`)
+	c.types("echo from-the-$((40+2))-shell\r") // in a terminal that is as it was
+	c.wait(t, `from-the-42-shell`)
+	c.types("fg\r")
+	c.wait(t, `(?s)from-the-42-shell.*fg.*half a requ\r.{0,9}$`)
+	c.types("est\r")
+	c.wait(t, `Here I am\.`)
+	c.wait(t, `(?s)Here I am.*ai> \r\x1b\[4C$`)
+	c.types("\x04")
+	c.wait(t, `(?s)Here I am.*\$ $|(?s)Here I am.*\$ \x1b`)
+	c.types("exit\r")
+	_ = c.cmd.Wait()
+	if asked := s.Requests(); len(asked) != 1 || !strings.Contains(string(asked[0].Body), "half a request") {
+		t.Errorf("%d requests; what was typed before must be there", len(asked))
 	}
 }
 

@@ -5,6 +5,7 @@ import "airlock/internal/surface/cli/prompt"
 // What a session's line is tried by.
 var (
 	SplitWords           = splitWords
+	EscapedWord          = escapedWord
 	IncompleteLine       = incompleteLine
 	NoSuchSessionCommand = noSuchSessionCommand
 )

@@ -128,3 +128,18 @@ func TestCompletionOfALine(t *testing.T) {
 		})
 	}
 }
+
+func FuzzEscapedWord(f *testing.F) {
+	for _, seed := range []string{"plain", "a b", `a\'"$(x)`, "[1]*?", "~", "größe\u202e"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if name == "" || strings.ContainsAny(name, "\n\x00") {
+			return // no file's name, or none that is offered
+		}
+		words, err := cli.SplitWords(cli.EscapedWord(name))
+		if err != nil || len(words) != 1 || words[0] != strings.ToValidUTF8(name, "\ufffd") && words[0] != string([]rune(name)) {
+			t.Errorf("%q comes back as %q, %v", name, words, err)
+		}
+	})
+}

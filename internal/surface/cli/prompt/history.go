@@ -102,8 +102,11 @@ func decode(data []byte) []string {
 
 // encode is an entry as a line.
 func encode(text string) ([]byte, error) {
-	data, err := json.Marshal(text)
-	return append(data, '\n'), err
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // people look into it
+	err := enc.Encode(text)
+	return b.Bytes(), err
 }
 
 // add puts an entry behind the others, unless it repeats the last one.

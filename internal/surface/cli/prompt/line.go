@@ -5,8 +5,11 @@ import (
 	"unicode"
 )
 
-// maxUndo bounds the steps that can be taken back.
-const maxUndo = 200
+// Bounds of what can be taken back.
+const (
+	maxUndo     = 200     // steps
+	maxUndoText = 1 << 20 // characters of all of them together
+)
 
 // A line is the text that is edited, and the place in it.
 type line struct {
@@ -39,9 +42,14 @@ func (l *line) set(text string) {
 func (l *line) save() {
 	l.typing = false
 	l.undo = append(l.undo, state{slices.Clone(l.text), l.pos})
-	if len(l.undo) > maxUndo {
-		l.undo = slices.Delete(l.undo, 0, 1)
+	first, size := len(l.undo), 0
+	for first > 0 && len(l.undo)-first < maxUndo {
+		if size += len(l.undo[first-1].text); size > maxUndoText {
+			break
+		}
+		first--
 	}
+	l.undo = slices.Delete(l.undo, 0, first)
 }
 
 // back takes the last change back.
