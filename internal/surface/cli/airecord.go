@@ -28,17 +28,18 @@ type aiRow struct {
 	Error      string        `json:"error,omitempty"`
 }
 
-// recordAI writes a request down.
-func (p *Program) recordAI(ctx context.Context, chosen *ChosenModel, ask *planner.Ask, out *planner.Outcome, failed error, took time.Duration) error {
-	log, err := p.Record()
+// write writes a request down. The record takes out what looks like a secret by itself; those
+// that are known here, such as the provider's key, are taken out before.
+func (r *aiRun) write(ctx context.Context, ask *planner.Ask, out *planner.Outcome, failed error, took time.Duration) error {
+	log, err := r.p.Record()
 	if err != nil {
 		return err
 	}
-	row := &aiRow{Verb: ask.Verb, Words: cut(ask.Words, 2000), DurationMS: took.Milliseconds()}
+	row := &aiRow{Verb: ask.Verb, Words: cut(r.redactor.Text(ask.Words), 2000), DurationMS: took.Milliseconds()}
 	for _, piece := range ask.Material {
-		row.Material = append(row.Material, piece.Name)
+		row.Material = append(row.Material, r.redactor.Text(piece.Name))
 	}
-	info := chosen.Model.Info()
+	info := r.chosen.Model.Info()
 	row.Provider, row.Model, row.Endpoint = info.Provider, info.Model, info.Endpoint
 	if out != nil {
 		row.Requests, row.ToolUses, row.Usage = out.Requests, len(out.Uses), out.Usage
@@ -47,7 +48,7 @@ func (p *Program) recordAI(ctx context.Context, chosen *ChosenModel, ask *planne
 		}
 	}
 	if failed != nil {
-		row.Error = failed.Error()
+		row.Error = r.redactor.Text(failed.Error())
 	}
 	if failed == nil && len(out.Plan.Steps) > 0 {
 		// What comes next, the plan's own beginning, is waited for, and this is written with it.

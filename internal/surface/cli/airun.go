@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -254,16 +255,36 @@ func (r *aiRun) think(ctx context.Context, ask *planner.Ask) (*planner.Outcome, 
 	out, err := r.planner.Plan(asking, ask, view.show)
 	view.close()
 	<-warmed
-	if rec := r.p.recordAI(ctx, r.chosen, ask, out, err, time.Since(start)); rec != nil {
+	if rec := r.write(ctx, ask, out, err, time.Since(start)); rec != nil {
 		return nil, fail(exitFailed, rec)
 	}
 	if err != nil {
 		return nil, modelFailed(asking, err)
 	}
+	if r.hasKey(out) {
+		return nil, fail(exitFailed, errors.New("the model's answer holds the key that it was asked with: nothing of it is run; whoever answers at this address gives keys away, so change the key"))
+	}
 	r.earlier = out.Messages
 	r.usage.Add(out.Usage)
 	view.finish(out)
 	return out, nil
+}
+
+// minKey is the length from which a key is one: those of local servers are words.
+const minKey = 16
+
+// hasKey reports whether an answer holds the provider's key, which no model is told: with its
+// commands it would come into the sandbox, onto the screen and into the record.
+func (r *aiRun) hasKey(out *planner.Outcome) bool {
+	if len(r.chosen.Key) < minKey {
+		return false
+	}
+	for _, step := range append(slices.Clone(out.Plan.Steps), out.Proposed...) {
+		if strings.Contains(step.ShellCommand+"\n"+step.Description+"\n"+step.ID+"\n"+step.WorkingDirectory, r.chosen.Key) {
+			return true
+		}
+	}
+	return strings.Contains(out.Plan.Summary, r.chosen.Key)
 }
 
 // act shows an answer, or runs what it proposes.

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sync"
 
 	"airlock/internal/executor"
@@ -46,6 +44,9 @@ func (p *Program) newAITools(f *aiFlags, place *executor.Place, redactor *materi
 	t := &aiTools{plans: plans, place: place, redactor: redactor, hidden: hidden, before: func() {}}
 	for _, o := range offered {
 		info, err := readOnlyAction(plans.Caller.Tools, o.tool, o.action)
+		if err == nil && o.tool == readTool {
+			err = withoutEncoding(info)
+		}
 		if err != nil {
 			return nil, fail(exitFailed, err)
 		}
@@ -79,6 +80,28 @@ func (t *aiTools) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 	if !t.offers(call) {
 		return tool.Fail(tool.PermissionDenied, fmt.Sprintf("%s %s is not offered here", call.Tool, call.Action)), nil
 	}
+	if bad := t.plans.Caller.Tools.Check(call); bad != nil {
+		return t.call(ctx, call) // which says so, and writes it down
+	}
+	if call.Tool != readTool {
+		return t.call(ctx, call)
+	}
+	read, whole, err := readOf(call)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if read.Encoding == "base64" {
+		return tool.Fail(tool.InvalidArgs, readTool+": files are given as text here, without the member encoding"), nil
+	}
+	res, err := t.call(ctx, whole)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return read.part(res, t.place.WorkDir, t.redactor), nil
+}
+
+// call makes a call through the gate, and takes secrets out of what it says.
+func (t *aiTools) call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	t.before()
 	m, err := t.open(ctx)
 	if err != nil {
@@ -86,14 +109,32 @@ func (t *aiTools) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 	}
 	q := &tool.Question{Call: call, Where: tool.OnHost, WorkDir: m.WorkDir, Env: m.Env, Who: "ai"}
 	res, _, err := t.plans.Caller.Call(ctx, m, q)
-	if refused, ok := err.(*tool.RefusedError); ok { //nolint:errorlint // only a refusal itself is an answer
+	if refused := onlyRefused(err); refused != nil {
 		return tool.Fail(tool.PermissionDenied, refused.Error()), nil
 	}
 	if err != nil {
 		return tool.Result{}, err
 	}
-	res.Stdout, res.Stderr = t.clean(call, res.Stdout), t.redactor.Text(res.Stderr)
+	if call.Tool != readTool || !res.OK {
+		res.Stdout = t.redactor.Text(res.Stdout)
+	}
+	res.Stderr = t.redactor.Text(res.Stderr)
 	return res, nil
+}
+
+// onlyRefused is the refusal that err is: an answer for the model, who goes on without. It is
+// nil where something else went wrong too, such as that the refusal could not be written down.
+func onlyRefused(err error) *tool.RefusedError {
+	for {
+		if refused, ok := err.(*tool.RefusedError); ok { //nolint:errorlint // what it is, not what is somewhere in it
+			return refused
+		}
+		joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // so are those it was joined from
+		if !ok || len(joined.Unwrap()) != 1 {
+			return nil
+		}
+		err = joined.Unwrap()[0]
+	}
 }
 
 func (t *aiTools) offers(call tool.Call) bool {
@@ -103,26 +144,6 @@ func (t *aiTools) offers(call tool.Call) bool {
 		}
 	}
 	return false
-}
-
-// clean takes secrets out of what a call gives: of a file, by what its name says it holds, and
-// by that of the file it leads to.
-func (t *aiTools) clean(call tool.Call, text string) string {
-	var args struct {
-		Path string `json:"path"`
-	}
-	if call.Tool != "fs.read_file" || json.Unmarshal(call.Args, &args) != nil {
-		return t.redactor.Text(text)
-	}
-	text = t.redactor.File(args.Path, text)
-	path := args.Path
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(t.place.WorkDir, path)
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(real) != filepath.Base(args.Path) {
-		text = t.redactor.File(real, text)
-	}
-	return text
 }
 
 // open gives the host as tools see it.
