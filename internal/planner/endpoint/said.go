@@ -162,6 +162,7 @@ func byStatus(e *planner.Error, status int, lower string) {
 		e.Fault, e.Mend = planner.FaultRejected, "check that base_url is that of the API"
 	case status >= 500:
 		e.Fault, e.Again = planner.FaultServer, status != 501 && status != 505
+		e.Mend = "it is the endpoint's own fault: try again later, and look at what its operator says"
 	default:
 		e.Fault = planner.FaultRejected
 		if anyOf(lower, []string{"tool_use_failed", "failed to call a function"}) { // Groq: the model wrote no valid call
