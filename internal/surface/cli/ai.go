@@ -97,10 +97,13 @@ use four read-only tools, each through the gate. Which model is asked: docs/mode
 		Example: `  airlock ai run "delete all .orig files below here"
   airlock ai do "set this folder up as a Go module with a CI workflow"
   git diff | airlock ai explain
-  make deploy || airlock ai fix`,
+  airlock ai fix                    # after a command that failed (airlock hook)`,
 		DisableFlagsInUseLine: true,
 		Args:                  noSuchVerb,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if of := helpOf(cmd, args); of != nil {
+				return of.Help()
+			}
 			if len(args) == 0 && f.replay == "" && !f.showContext && p.interactive() {
 				return p.aiSession(cmd.Context(), f)
 			}
@@ -146,6 +149,23 @@ airlock or the model failed, 126 when a step was refused, 130 when it was interr
 		cmd.Flags().BoolVar(&f.rerun, "rerun", false, "run the last command again, in a sandbox that is thrown away, to see what it says")
 	}
 	return cmd
+}
+
+// helpOf is the command whose help the words ask for, as elsewhere in airlock; nil where they
+// are a request.
+func helpOf(cmd *cobra.Command, args []string) *cobra.Command {
+	if len(args) == 0 || len(args) > 2 || args[0] != "help" {
+		return nil
+	}
+	if len(args) == 1 {
+		return cmd
+	}
+	for _, verb := range cmd.Commands() {
+		if verb.Name() == args[1] {
+			return verb
+		}
+	}
+	return nil
 }
 
 // noSuchVerb refuses a word that is nearly a verb: what follows would be sent with it.

@@ -86,7 +86,7 @@ func (r *aiRun) runAgain(ctx context.Context, command string) (about *planner.Pi
 	}
 	rep.code = exitOf(out)
 	rep.noteUnrecorded(recorded.end(ctx, rep, nil))
-	if rep.unrecorded == nil && out.Set != nil {
+	if rep.unrecorded == nil && out.Set != nil && len(out.Set.Changes) > 0 { // without changes nothing was kept
 		rep.unrecorded = p.discardRun(ctx, store, rep, &decisionRow{By: decidedBy(discard, false)})
 	}
 	return repeated(out, &stdout), stderr.String(), rep.unrecorded

@@ -89,8 +89,8 @@ type aiUse struct {
 
 const (
 	aiQuestion = "[c]ommit  [d]iff  [e]dit  [r]etry  [k]eep  e[x]plain  [n]o ? "
-	aiHelp     = `c lets the changes out, d shows them, k keeps them for later, n throws them away;
-e changes the plan in your editor and runs that instead, r asks the model for another one,
+	aiHelp     = `c lets the changes out, d shows them, k keeps them, n throws them away;
+e changes the plan in your editor and runs that, r asks for another one,
 x has the model explain what was done.`
 )
 
@@ -186,8 +186,7 @@ func (g *aiGuide) propose(ctx context.Context, ask *planner.Ask) (*action.Plan, 
 		return nil, err
 	}
 	if len(out.Plan.Steps) == 0 {
-		r.showAnswer(out)
-		return nil, nil
+		return nil, r.showAnswer(out)
 	}
 	g.outcome, g.proposed = out, out.Plan
 	return out.Plan, nil
@@ -204,8 +203,7 @@ func (g *aiGuide) explain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.showAnswer(out)
-	return nil
+	return r.showAnswer(out)
 }
 
 // maxFailure bounds what a model is told of a failed step's output, of each stream.
