@@ -66,10 +66,9 @@ func (r *aiRun) showContext(ctx context.Context, ask *planner.Ask) error {
 			return fail(exitFailed, err)
 		}
 		r.f.answered = true
-		_, err = fmt.Fprintf(r.p.Stdout, "%s\n", body)
-		return err
+		return r.p.print(string(body) + "\n")
 	}
-	out := r.p.Stdout
+	out := &strings.Builder{}
 	if r.shown == nil {
 		fmt.Fprint(out, "No model is configured. One would be told:\n")
 	} else {
@@ -91,5 +90,5 @@ func (r *aiRun) showContext(ctx context.Context, ask *planner.Ask) error {
 		}
 		part("tool "+t.Name, t.Description+"\n"+schema.String())
 	}
-	return nil
+	return r.p.print(out.String())
 }

@@ -96,7 +96,7 @@ func (r *aiRun) choose(ctx context.Context) error {
 // keep begins to write the conversation down.
 func (r *aiRun) keep(path string) error {
 	head := transcript.Head{Airlock: r.p.Version, Model: r.chosen.Model.Info(), Created: time.Now()}
-	rec, err := transcript.Record(path, head, r.redactor.Text)
+	rec, err := transcript.Record(path, head, r.redact)
 	if errors.Is(err, fs.ErrExist) {
 		return usage("--record %s: there is such a file, which is left as it is; name another", printable(path))
 	}
@@ -109,7 +109,7 @@ func (r *aiRun) keep(path string) error {
 
 // makePlanner puts the planner together: the model, what it may use, and what keeps both.
 func (r *aiRun) makePlanner() {
-	opts := &planner.Options{Redact: r.redactor.Text, Limits: planner.Limits{Time: r.settings.Timeout}, MaxTokens: r.settings.MaxTokens}
+	opts := &planner.Options{Redact: r.redact, Limits: planner.Limits{Time: r.settings.Timeout}, MaxTokens: r.settings.MaxTokens}
 	model := r.chosen.Model
 	switch {
 	case r.replay != nil:
@@ -125,6 +125,9 @@ func (r *aiRun) makePlanner() {
 	}
 	r.planner = planner.New(model, opts)
 }
+
+// redact takes secrets out of a text, those that are known by now.
+func (r *aiRun) redact(s string) string { return r.redactor.Text(s) }
 
 // close ends what was begun for the requests.
 func (r *aiRun) close() {
@@ -293,15 +296,13 @@ func (r *aiRun) act(ctx context.Context, out *planner.Outcome) error {
 	guide := &aiGuide{run: r, outcome: out, proposed: out.Plan}
 	f.guide = guide
 	if f.planOnly {
-		_, err := p.Stdout.Write(action.Marshal(out.Plan))
-		return err
+		return p.print(string(action.Marshal(out.Plan)))
 	}
 	if len(out.Plan.Steps) == 0 {
 		if f.json {
 			return p.answerOnly(&f.planFlags, out.Plan)
 		}
-		r.showAnswer(out)
-		return nil
+		return r.showAnswer(out)
 	}
 	for plan := out.Plan; plan != nil; {
 		guide.next = nil

@@ -129,7 +129,7 @@ func onlyRefused(err error) *tool.RefusedError {
 		if refused, ok := err.(*tool.RefusedError); ok { //nolint:errorlint // what it is, not what is somewhere in it
 			return refused
 		}
-		joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // so are those it was joined from
+		joined, ok := err.(interface{ Unwrap() []error })
 		if !ok || len(joined.Unwrap()) != 1 {
 			return nil
 		}

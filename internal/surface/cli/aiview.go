@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -195,16 +196,24 @@ func usageLine(u *planner.Usage) string {
 }
 
 // showAnswer prints an answer without steps.
-func (r *aiRun) showAnswer(out *planner.Outcome) {
-	w := r.p.Stdout
-	fmt.Fprintln(w, printableLines(strings.TrimRight(out.Plan.Summary, "\n")))
-	if len(out.Proposed) == 0 {
-		return
+func (r *aiRun) showAnswer(out *planner.Outcome) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, printableLines(strings.TrimRight(out.Plan.Summary, "\n")))
+	if len(out.Proposed) > 0 {
+		fmt.Fprint(&b, "\nCommands it proposes, which were not run:\n")
 	}
-	fmt.Fprint(w, "\nCommands it proposes, which were not run:\n")
 	for _, step := range out.Proposed {
-		fmt.Fprintf(w, "  %s\n    $ %s\n", printable(step.Description), indented(step.ShellCommand))
+		fmt.Fprintf(&b, "  %s\n    $ %s\n", printable(step.Description), indented(step.ShellCommand))
 	}
+	return r.p.print(b.String())
+}
+
+// print writes to standard output what was asked for: where it cannot, nothing was had.
+func (p *Program) print(text string) error {
+	if _, err := io.WriteString(p.Stdout, text); err != nil {
+		return fail(exitFailed, fmt.Errorf("write the answer: %w", err))
+	}
+	return nil
 }
 
 // showUnrun shows a plan that could not be run as it is.
