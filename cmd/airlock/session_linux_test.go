@@ -361,6 +361,32 @@ func TestASessionIsStoppedAndGoesOn(t *testing.T) {
 	}
 }
 
+func TestSecretsThatComeDuringASessionAreKept(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const secret = "correct-horse-staple"
+	s := &modeltest.Script{Turns: []modeltest.Turn{{Text: anAnswer(t, "First.")}, {Text: anAnswer(t, "Second.")}}}
+	c := converse(t, p, s)
+	c.types("hello\r")
+	c.wait(t, `First\.`)
+	c.atPrompt(t, 2)
+	write(t, p, ".env", "STABLE_PASSWORD="+secret+"\n")
+	c.types("!echo " + secret + "\r")
+	c.wait(t, secret+`\r\n`)
+	c.atPrompt(t, 3)
+	c.types("why does " + secret + " not work?\r")
+	c.wait(t, `Second\.`)
+	c.atPrompt(t, 4)
+	c.types("\x04")
+	c.ends(0)
+	if data, err := os.ReadFile(filepath.Join(p.state, "ai_history")); err != nil || strings.Contains(string(data), secret) {
+		t.Errorf("the history is %q, %v", data, err)
+	}
+	if asked := s.Requests(); len(asked) != 2 || strings.Contains(string(asked[1].Body), secret) {
+		t.Errorf("%d requests; the last one must not have the secret: %s", len(asked), asked[len(asked)-1].Body)
+	}
+}
+
 func TestAKeyCommandThatHangsIsInterrupted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"airlock/internal/planner"
+	"airlock/internal/planner/material"
 	"airlock/internal/surface/cli/prompt"
 )
 
@@ -123,6 +124,10 @@ func (s *conversation) loop(ctx context.Context) {
 		if text == "" {
 			continue
 		}
+		if err := s.run.renew(); err != nil { // such as for a working folder that is gone
+			s.p.complain(err)
+			continue
+		}
 		if err := s.prompt.Add(ctx, s.run.redactor.Text(text)); err != nil {
 			s.p.complain(err)
 		}
@@ -186,6 +191,21 @@ func (s *conversation) ask(ctx context.Context, run *aiRun, verb planner.Verb, w
 		ask.Context.LastCommand, ask.Context.LastExitCode, ask.Context.LastStderr = s.last.LastCommand, s.last.LastExitCode, s.last.LastStderr
 	}
 	return ask, nil
+}
+
+// renew learns the secrets that there are by now: a session outlives the files they are in.
+func (r *aiRun) renew() error {
+	place, err := r.p.place(&r.f.placeFlags)
+	if err != nil {
+		return err
+	}
+	opts := &material.RedactorOptions{WorkDir: place.WorkDir, Environ: r.p.Environ}
+	if r.chosen.Key != "" {
+		opts.Extra = []string{r.chosen.Key}
+	}
+	r.redactor = material.NewRedactor(opts)
+	r.tools.redactor = r.redactor
+	return nil
 }
 
 func (s *conversation) answer(ctx context.Context, ask *planner.Ask) error {
