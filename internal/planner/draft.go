@@ -108,6 +108,7 @@ type drafter struct {
 	summary unquoter
 	step    []byte
 	steps   []action.Step
+	news    int // how often any of it has changed
 }
 
 // begun reports whether an object has begun.
@@ -128,12 +129,11 @@ func (d *drafter) text() string {
 
 // add reads on, and reports whether there is more to tell.
 func (d *drafter) add(text string) bool {
-	size := func() int { return d.prose.Len() + d.summary.b.Len() + len(d.steps) }
-	before, was := size(), d.in
+	news, was := d.news, d.in
 	for i := range len(text) {
 		d.next(text[i])
 	}
-	return was != d.in || before != size()
+	return was != d.in || news != d.news
 }
 
 func (d *drafter) next(c byte) {
@@ -162,6 +162,7 @@ func (d *drafter) next(c byte) {
 		}
 	}
 	d.prose.WriteByte(c)
+	d.news++
 }
 
 // object reads a byte of the object.
@@ -178,11 +179,13 @@ func (d *drafter) object(c byte) {
 			d.name = d.name[:0]
 		} else if d.inSummary() {
 			d.summary = unquoter{}
+			d.news++
 		}
 	case c == '{' || c == '[':
 		d.depth++
 		if d.depth == 2 && c == '[' && d.member == "steps" {
 			d.list, d.steps = true, nil
+			d.news++
 		}
 		if d.depth == 3 && c == '{' {
 			d.step = append(d.step[:0], c)
@@ -208,6 +211,7 @@ func (d *drafter) inString(c byte) {
 	switch {
 	case d.inSummary():
 		d.summary.next(c)
+		d.news++
 	case d.depth == 1 && d.key && len(d.name) <= len("summary"):
 		d.name = append(d.name, c)
 	}
@@ -221,6 +225,7 @@ func (d *drafter) closed() {
 		var s action.Step
 		if len(d.steps) < action.MaxSteps && json.Unmarshal(d.step, &s) == nil {
 			d.steps = append(d.steps, s)
+			d.news++
 		}
 		d.step = d.step[:0]
 	case d.depth == 1:

@@ -119,8 +119,9 @@ func (m *slowly) Answer(_ context.Context, _ *planner.Request, on func(planner.D
 
 // Whatever way a text is cut in pieces, the last draft is the same.
 func FuzzDraft(f *testing.F) {
-	for _, s := range append([]string{listing, "```json\n" + listing + "\n```", `{"summary":"\ud83d\ude00\ud83dx\u00"`, `{"kind":"x","summary":"a","summary":"b\`, `{ "steps" : [ [ {"id":1} ] , {"id":"x"} ] ] }`, "prose – {\"kin"}, hostile...) {
+	for _, s := range append([]string{listing, `{"kind":"x","summary":"a","summary":"b`, "```json\n" + listing + "\n```", `{"summary":"\ud83d\ude00\ud83dx\u00"`, `{"kind":"x","summary":"a","summary":"b\`, `{ "steps" : [ [ {"id":1} ] , {"id":"x"} ] ] }`, "prose – {\"kin"}, hostile...) {
 		f.Add(s, uint8(1), uint8(7))
+		f.Add(s, uint8(23), uint8(7))
 	}
 	f.Fuzz(func(t *testing.T, text string, one, two uint8) {
 		var last []planner.Drafted
