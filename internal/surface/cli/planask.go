@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"airlock/internal/action"
 	"airlock/internal/executor"
@@ -184,6 +186,12 @@ func (p *Program) editText(ctx context.Context, pattern, text string) (string, e
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("edit: %w", err)
 	}
+	// A Ctrl-C is the editor's: it must not end what the editor is open for.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
 	// The variable may hold options, as everybody's does who wants an editor to wait.
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$1"`, "sh", f.Name())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stderr, p.Stderr
