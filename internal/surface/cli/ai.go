@@ -189,6 +189,13 @@ func (p *Program) tryAI(ctx context.Context, f *aiFlags, verb planner.Verb, args
 	if err := f.check(); err != nil {
 		return err
 	}
+	// What would be refused once there is a plan is refused before anything is sent for one.
+	if _, _, err := p.planRequest(&f.planFlags, nil); err != nil {
+		return err
+	}
+	if _, err := f.valueMap(); err != nil {
+		return err
+	}
 	r, err := p.newAIRun(ctx, f)
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (r *aiRun) choose(ctx context.Context) error {
 	case f.replay != "":
 		replay, err := transcript.Open(f.replay)
 		if err != nil {
-			return usage("--replay %w", err)
+			return usage("%w", err)
 		}
 		r.replay, r.chosen = replay, &ChosenModel{Model: replay.Model(), Why: "--replay"}
 	case f.showContext:
@@ -101,7 +101,7 @@ func (r *aiRun) keep(path string) error {
 		return usage("--record %s: there is such a file, which is left as it is; name another", printable(path))
 	}
 	if err != nil {
-		return usage("--record %w", err)
+		return usage("%w", err)
 	}
 	r.recorder = rec
 	return nil
