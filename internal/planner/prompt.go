@@ -70,7 +70,7 @@ func (f scrubber) compose(ask *Ask) (string, error) {
 		return "", err
 	}
 	if len(ask.Words) > MaxWords {
-		return "", fmt.Errorf("the request has %d bytes of words: at most %d are taken; hand longer text in as a file or through a pipe", len(ask.Words), MaxWords)
+		return "", fmt.Errorf("the request has %d bytes of words: at most %d are taken; say it in fewer, and send the long text along as a file (--include)", len(ask.Words), MaxWords)
 	}
 	if strings.TrimSpace(ask.Words) == "" && len(ask.Material) == 0 && ask.Context.LastCommand == "" {
 		return "", fmt.Errorf("nothing was asked: say it in words, name a file or pipe text in")

@@ -141,7 +141,7 @@ func (g *gatherer) machine() {
 		User:         short(word(g.user())),
 		LastCommand:  lastBytes(g.Redactor.Text(plainText(lastWindow(g.LastCommand))), MaxStderr),
 		LastExitCode: g.LastExitCode,
-		LastStderr:   lastBytes(g.Redactor.Text(plainText(lastWindow(g.LastStderr))), MaxStderr),
+		LastStderr:   lastBytes(withoutHalfKey(g.Redactor.Text(plainText(lastWindow(g.LastStderr)))), MaxStderr),
 	}
 }
 

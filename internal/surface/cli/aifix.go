@@ -89,7 +89,7 @@ func (r *aiRun) runAgain(ctx context.Context, command string) (about *planner.Pi
 	if rep.unrecorded == nil && out.Set != nil && len(out.Set.Changes) > 0 { // without changes nothing was kept
 		rep.unrecorded = p.discardRun(ctx, store, rep, &decisionRow{By: decidedBy(discard, false)})
 	}
-	return repeated(out, &stdout), stderr.String(), rep.unrecorded
+	return repeated(out, stdout.last(rerunKept, r.redactor.Text)), stderr.last(rerunKept, r.redactor.Text), rep.unrecorded
 }
 
 // shell is the person's shell, where it reads command lines as sh does or they were typed
@@ -103,7 +103,7 @@ func (p *Program) shell() string {
 
 // repeated is what a model is told of a repeated command beside what it wrote to stderr, which
 // is in the context.
-func repeated(out *executor.Outcome, stdout fmt.Stringer) *planner.Piece {
+func repeated(out *executor.Outcome, stdout string) *planner.Piece {
 	return &planner.Piece{
 		Kind: planner.FromShell, Name: "the last command, run again",
 		Text: fmt.Sprintf("exit code: %d\n\nstdout:\n%s\n", exitOf(out), stdout),
@@ -112,21 +112,24 @@ func repeated(out *executor.Outcome, stdout fmt.Stringer) *planner.Piece {
 }
 
 // lastBytes keeps the end of what is written to it.
-type lastBytes struct {
-	buf bytes.Buffer
-	cut bool
-}
+type lastBytes struct{ buf bytes.Buffer }
 
 var _ io.Writer = (*lastBytes)(nil)
 
+// beyond is how much more than the end of a text is kept, so that a secret that begins before
+// the end is known for one.
+const beyond = 64 << 10
+
 func (l *lastBytes) Write(p []byte) (int, error) {
 	l.buf.Write(p)
-	if over := l.buf.Len() - rerunKept; over > rerunKept { // now and then, not for every byte
+	if over := l.buf.Len() - rerunKept - beyond; over > rerunKept { // now and then, not for every byte
 		l.buf.Next(over)
-		l.cut = true
 	}
 	return len(p), nil
 }
 
-// String is the kept text.
-func (l *lastBytes) String() string { return tail(l.buf.String(), rerunKept) }
+// last is the end of the text, secrets taken out of more than that first: half a secret looks
+// like none.
+func (l *lastBytes) last(most int, redactText func(string) string) string {
+	return tail(redactText(l.buf.String()), most)
+}

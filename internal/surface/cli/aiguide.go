@@ -213,7 +213,7 @@ const maxFailure = 8 << 10
 // follow it.
 func (g *aiGuide) mend(ctx context.Context, step action.Step, res *executor.StepResult) ([]action.Step, error) {
 	text := fmt.Sprintf("step %s: %s\ncommand: %s\nit %s\n\nstdout:\n%s\n\nstderr:\n%s\n", step.ID, step.Description, res.Command, how(res),
-		tail(res.Stdout, maxFailure), tail(res.Stderr, maxFailure))
+		tail(g.run.redactor.Text(res.Stdout), maxFailure), tail(g.run.redactor.Text(res.Stderr), maxFailure))
 	plan, err := g.propose(ctx, &planner.Ask{
 		Words: "A step of the plan failed, as the material shows. The steps before it have been done, in the same sandbox, and stay done. " +
 			"Propose the steps that are to be run now instead of the failed one and those after it, to reach what was asked for.",

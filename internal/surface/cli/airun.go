@@ -131,6 +131,7 @@ func (r *aiRun) redact(s string) string { return r.redactor.Text(s) }
 
 // close ends what was begun for the requests.
 func (r *aiRun) close() {
+	r.tellDifferences()
 	r.tools.close()
 	if r.recorder != nil {
 		if err := r.recorder.Close(); err != nil {
@@ -164,10 +165,18 @@ func (r *aiRun) replayAll(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// tellDifferences says in what a replayed conversation was asked for otherwise than when it
+// was recorded.
+func (r *aiRun) tellDifferences() {
+	if r.replay == nil {
+		return
+	}
 	for _, text := range r.replay.Differences() {
 		r.p.say("replay: %s", printable(text))
 	}
-	return nil
 }
 
 // ask gathers what a request is sent with.

@@ -111,7 +111,7 @@ func (s *conversation) include(ctx context.Context, words string) error {
 		return err
 	})
 	if err != nil {
-		return usage("/include %w", err)
+		return usage("/%w", err)
 	}
 	for _, note := range got.Notes {
 		s.p.say("%s", printable(note))
@@ -248,7 +248,7 @@ func (s *conversation) shell(ctx context.Context, command string) error {
 	if code != 0 {
 		s.p.say("exit code %d", code)
 	}
-	all, stderr := wrote.text()
+	all, stderr := wrote.text(s.run.redactor.Text)
 	note := "the person ran this in a sandbox during the conversation"
 	if code != 0 {
 		note += fmt.Sprintf("; it ended with exit code %d", code)
@@ -269,10 +269,10 @@ type heard struct {
 	all, stderr lastBytes
 }
 
-func (h *heard) text() (all, stderr string) {
+func (h *heard) text(redactText func(string) string) (all, stderr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return tail(h.all.String(), maxShellOutput), tail(h.stderr.String(), maxShellStderr)
+	return h.all.last(maxShellOutput, redactText), h.stderr.last(maxShellStderr, redactText)
 }
 
 // heardStream is one of the streams.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +43,14 @@ var phrases = []phrase{
 	{"refused", func(any) string { return "(refused)" }},
 	{"tool", plain},
 	{"action", plain},
+	{"verb", plain},
+	{"words", func(v any) string { return strconv.Quote(cut(plain(v), 80)) }},
+	{"model", func(v any) string {
+		if _, ok := v.(string); ok {
+			return "asked of " + plain(v) + ":"
+		}
+		return ""
+	}},
 	{"argv", words},
 	{"command", words},
 	{"shell_command", plain},

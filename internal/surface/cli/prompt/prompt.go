@@ -106,9 +106,6 @@ func (p *Prompt) Add(ctx context.Context, text string) error { return p.history.
 // Entries are the requests of the history, the oldest first.
 func (p *Prompt) Entries() []string { return slices.Clone(p.history.entries) }
 
-// Close ends the prompt. It may be called twice.
-func (p *Prompt) Close() error { return nil }
-
 // plain reads lines that the terminal itself lets the person edit.
 func (p *Prompt) plain(ctx context.Context, t *tty) (string, error) {
 	var text, line []byte
