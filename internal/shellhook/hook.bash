@@ -6,7 +6,7 @@ _airlock_all=${-//[!a]/}
 _airlock_hook=$$
 _airlock_dir=@FOLDER@
 _airlock_token=@TOKEN@
-_airlock_ran=0 _airlock_own='' _airlock_seen='' _airlock_entry='' _airlock_exit='' _airlock_kept=''
+_airlock_ran=0 _airlock_own='' _airlock_seen='' _airlock_entry='' _airlock_exit='' _airlock_kept='' _airlock_past='' _airlock_was=0
 \unset AIRLOCK_LAST_COMMAND AIRLOCK_LAST_EXIT_CODE
 
 # Before each prompt. The history itself holds the command; what is kept here are the
@@ -22,11 +22,13 @@ function _airlock_prompt {
     if [[ -z $_airlock_seen ]]; then
       # The first prompt. The number is 1 both for one entry and for none.
       if [[ $_airlock_now == 1 && -z $(HISTTIMEFORMAT='' \builtin history 1) ]]; then _airlock_now=0; fi
-    elif [[ -n $_airlock_own ]]; then
-      :
+    elif [[ $_airlock_own == [Lx]* ]]; then
+      # What airlock was called after, in that line, had this exit code.
+      if [[ $_airlock_own == L* ]]; then _airlock_past="$_airlock_entry:$_airlock_exit $_airlock_past" _airlock_entry=$_airlock_now _airlock_exit=${_airlock_own#L}; fi
     elif [[ ${PS0-} == *_airlock_ran* && $_airlock_ran == 0 ]]; then
       : # nothing ran: an empty line, or one that was given up
     elif [[ $_airlock_now != "$_airlock_seen" ]]; then
+      _airlock_past="$_airlock_entry:$_airlock_exit ${_airlock_past:0:100}"
       _airlock_entry=$_airlock_now _airlock_exit=$_airlock_status
     elif [[ $_airlock_ran != 0 ]]; then
       # It left no entry of its own: the same command once more, or one that is not kept.
@@ -35,12 +37,12 @@ function _airlock_prompt {
       elif [[ ${HISTCONTROL-} == *erasedups* && $HISTCONTROL != *@(space|both)* ]]; then
         _airlock_entry=$_airlock_now _airlock_exit=$_airlock_status
       else
-        _airlock_entry='' _airlock_exit=''
+        _airlock_entry='' _airlock_exit='' _airlock_past=''
       fi
     fi
     _airlock_seen=$_airlock_now
   fi
-  _airlock_ran=0 _airlock_own=''
+  _airlock_ran=0 _airlock_own='' _airlock_was=$_airlock_status
   if [[ -n $_airlock_dir && -s $_airlock_dir/history-$$-$_airlock_token ]]; then _airlock_take; fi
   \builtin return "$_airlock_status"
 }
@@ -61,7 +63,8 @@ function _airlock_take {
 
 # Runs airlock with what is known of the last command, in variables of that one process.
 function _airlock_run {
-  \builtin local _airlock_text='' _airlock_k="$_airlock_entry" _airlock_now='\!' _airlock_last='' _airlock_head=''
+  \builtin local _airlock_code="$?" _airlock_line='' _airlock_shift=0 _airlock_text='' _airlock_k="$_airlock_entry" _airlock_now='\!' _airlock_last='' _airlock_head=''
+  _airlock_read
   if (( BASH_VERSINFO[0] < 5 )); then
     # The entry before this line; and the same again if that was airlock itself.
     if [[ -z $_airlock_kept ]]; then
@@ -84,17 +87,64 @@ function _airlock_run {
       (( _airlock_k += _airlock_now - _airlock_seen - 1, 1 ))
     fi
     (( _airlock_k += _airlock_last - _airlock_now, 1 ))
+    (( _airlock_shift = _airlock_k - _airlock_entry, 1 ))
     _airlock_find
-    if [[ ${HISTCONTROL-} == *erasedups* && $_airlock_text == @(airlock|ai)?( *) ]]; then
+    if [[ ${HISTCONTROL-} == *erasedups* && $_airlock_k == "$_airlock_last" ]] && _airlock_ours "$_airlock_text"; then
       # This line took an earlier one like it out of the history.
       (( _airlock_k--, _airlock_entry--, 1 ))
       _airlock_find
     fi
+    # A pipeline that began with airlock could not say so: the one before it is meant.
+    while _airlock_ours "$_airlock_text"; do
+      _airlock_text='' _airlock_entry='' _airlock_exit=''
+      if [[ ${HISTCONTROL-} == *erasedups* || $_airlock_past != [0-9]*:*' '* ]]; then \builtin break; fi
+      _airlock_entry=${_airlock_past%%:*} _airlock_past=${_airlock_past#*:}
+      _airlock_exit=${_airlock_past%%' '*} _airlock_past=${_airlock_past#*' '}
+      (( _airlock_k = _airlock_entry + _airlock_shift, 1 ))
+      _airlock_find
+    done
   fi
-  if [[ $BASH_SUBSHELL == 0 ]]; then _airlock_own=1; fi
-  AIRLOCK_SHELL=bash AIRLOCK_SHELL_PID=$$ AIRLOCK_SHELL_HISTORY=${_airlock_dir:+history-$$-$_airlock_token} \
+  if [[ -z $_airlock_line && $_airlock_code != "$_airlock_was" ]]; then
+    _airlock_text='' # something has run in this line, which is not known
+  fi
+  if [[ $BASH_SUBSHELL != 0 || $_airlock_own == L* ]]; then
+    :
+  elif [[ -z $_airlock_line ]] || _airlock_ours "$_airlock_line"; then
+    _airlock_own=x
+  else
+    _airlock_own=L$_airlock_code
+  fi
+  AIRLOCK_LINE=${_airlock_line:0:8193} AIRLOCK_LINE_EXIT_CODE=$_airlock_code \
+    AIRLOCK_SHELL=bash AIRLOCK_SHELL_PID=$$ AIRLOCK_SHELL_HISTORY=${_airlock_dir:+history-$$-$_airlock_token} \
     AIRLOCK_LAST_COMMAND=${_airlock_text:0:8192} AIRLOCK_LAST_EXIT_CODE=${_airlock_text:+$_airlock_exit} \
     @AIRLOCK@ "$@"
+}
+
+# Reads this line, where it is the history's last entry.
+function _airlock_read {
+  if [[ ! -o history ]] || ! \builtin shopt -q cmdhist; then \builtin return 0; fi
+  _airlock_line=$(HISTTIMEFORMAT='' \builtin history 1 2>/dev/null) || :
+  if [[ ${_airlock_line:0:32} =~ ^\ *[0-9]+[\ *]\  ]]; then
+    _airlock_line=${_airlock_line:${#BASH_REMATCH}}
+    _airlock_line=${_airlock_line:0:8193}
+  else
+    _airlock_line=''
+  fi
+  if (( BASH_VERSINFO[0] >= 5 )); then
+    _airlock_now=${_airlock_now@P}
+    _airlock_text=$_airlock_now _airlock_now='\!'
+    if [[ $_airlock_text != "$_airlock_seen" ]]; then _airlock_text=''; \builtin return 0; fi
+    _airlock_text=''
+    # The same line once more, or a hidden one. The exit code tells that of airlock alone.
+    if [[ ${HISTCONTROL-} != *@(dups|both)* ]] || _airlock_ours "$_airlock_line"; then _airlock_line=''; fi
+  fi
+  if [[ $_airlock_line != *@(airlock|ai)* ]]; then _airlock_line=''; fi
+}
+
+# Whether a line begins with airlock or ai, after variables.
+function _airlock_ours {
+  \builtin local _airlock_pattern='^[[:space:]]*([A-Za-z_][A-Za-z_0-9]*=[^[:space:]]*[[:space:]]+)*(command[[:space:]]+)?[\]?([^[:space:];|&]*/)?(airlock|ai)([[:space:];|&]|$)'
+  [[ $1 =~ $_airlock_pattern ]]
 }
 
 # Finds entry k, where last is the number of the last.
@@ -120,6 +170,18 @@ function _airlock_cut {
 function airlock { _airlock_run "$@"; }
 if ! \builtin type ai >/dev/null 2>&1; then
   function ai { _airlock_run ai "$@"; }
+elif ! \builtin alias ai >/dev/null 2>&1 && ! \builtin declare -F ai >/dev/null; then
+  # A link to airlock, where PATH has it first, would know nothing.
+  _airlock_kept=$PATH:
+  while [[ -n $_airlock_kept ]]; do
+    _airlock_text=${_airlock_kept%%:*} _airlock_kept=${_airlock_kept#*:}
+    _airlock_text=${_airlock_text:-.}/ai
+    if [[ -f $_airlock_text && -x $_airlock_text ]]; then
+      if [[ $_airlock_text -ef @AIRLOCK@ ]]; then function ai { _airlock_run ai "$@"; }; fi
+      \builtin break
+    fi
+  done
+  _airlock_kept='' _airlock_text=''
 fi
 
 # PS0 is expanded when a line was read and before it runs: it counts, and shows nothing.

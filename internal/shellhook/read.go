@@ -24,13 +24,41 @@ func Read(ctx context.Context, environ func(string) string) Last {
 	if !slices.Contains(Shells(), environ(varShell)) {
 		return last
 	}
-	last.Command = strings.TrimRight(bounded(environ(varCommand), maxCommand), " \t\r\n")
+	shell, line := environ(varShell), environ(varLine)
+	if line != "" {
+		switch got := before(shell, line); got.place {
+		case placeUnknown:
+			return last
+		case placeAfter:
+			last.Command = clean(got.command)
+			if !got.unsure && last.Command != "" {
+				last.ExitCode = exitCode(environ(varBefore))
+			}
+			last.Stderr, last.Source = screen(ctx, environ, func(text string) string { return after(text, line) })
+			return last
+		case placeAlone:
+		}
+	}
+	last.Command = clean(environ(varCommand))
 	if last.Command == "" {
 		return last
 	}
 	last.ExitCode = exitCode(environ(varCode))
-	last.Stderr, last.Source = screen(ctx, environ, last.Command)
+	if got := before(shell, last.Command); got.place == placeAfter {
+		// That line called airlock too: what it called it for is still the last command. What
+		// stands on the screen below is airlock's.
+		last.Command = clean(got.command)
+		if got.unsure {
+			last.ExitCode = nil
+		}
+		return last
+	}
+	last.Stderr, last.Source = screen(ctx, environ, func(text string) string { return Output(text, last.Command) })
 	return last
+}
+
+func clean(command string) string {
+	return strings.TrimRight(bounded(command, maxCommand), " \t\r\n")
 }
 
 // exitCode reads what shells write: 0 to 255 in decimal, without anything else.

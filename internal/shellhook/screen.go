@@ -49,8 +49,9 @@ func terminals() []terminal {
 	}
 }
 
-// screen asks the innermost terminal for what the command wrote, and says which it was.
-func screen(ctx context.Context, environ func(string) string, command string) (text, source string) {
+// screen asks the innermost terminal for its text, of which output is what the command wrote, and
+// says which it was.
+func screen(ctx context.Context, environ func(string) string, output func(string) string) (text, source string) {
 	for _, t := range terminals() {
 		args := t.args(environ)
 		if args == nil {
@@ -67,7 +68,7 @@ func screen(ctx context.Context, environ func(string) string, command string) (t
 				env = append(env, name+"="+value)
 			}
 		}
-		if text = Output(capture(ctx, path, args, env), command); text != "" {
+		if text = output(capture(ctx, path, args, env)); text != "" {
 			return text, t.name
 		}
 		return "", ""
@@ -138,6 +139,26 @@ func Output(text, command string) string {
 			continue
 		}
 		out := strings.Trim(strings.Join(lines[i+1:end], "\n"), "\n")
+		if len(out) > maxStderr {
+			out = out[len(out)-maxStderr:]
+		}
+		return bounded(strings.ToValidUTF8(out, ""), maxStderr)
+	}
+	return ""
+}
+
+// after finds in a terminal's text what stands below the last line that ends with a command
+// line, which calls airlock itself. It is bounded as Output's is.
+func after(text, line string) string {
+	lines := strings.Split(strings.TrimRight(text, " \t\r\n"), "\n")
+	line = strings.TrimRight(line, " \t\r\n")
+	line = strings.TrimSpace(line[strings.LastIndexByte(line, '\n')+1:])
+	for i := len(lines) - 1; i >= 0 && line != ""; i-- {
+		begin, found := strings.CutSuffix(strings.TrimRight(lines[i], " \t\r"), line)
+		if !found || begin != "" && !strings.HasSuffix(begin, " ") {
+			continue
+		}
+		out := strings.Trim(strings.Join(lines[i+1:], "\n"), " \t\r\n")
 		if len(out) > maxStderr {
 			out = out[len(out)-maxStderr:]
 		}

@@ -23,6 +23,8 @@ const (
 	varPID     = "AIRLOCK_SHELL_PID"       // the shell's process
 	varCommand = "AIRLOCK_LAST_COMMAND"    // the last command line; unset where there is none
 	varCode    = "AIRLOCK_LAST_EXIT_CODE"  // its exit code
+	varLine    = "AIRLOCK_LINE"            // the command line that calls airlock; unset where it is not known
+	varBefore  = "AIRLOCK_LINE_EXIT_CODE"  // what $? was in it when it did
 	varHistory = "AIRLOCK_SHELL_HISTORY"   // the name of the file that the shell reads lines for its history from
 	maxCommand = 8 << 10                   // bytes of a last command
 	maxStderr  = 8 << 10                   // bytes of what it wrote
