@@ -142,10 +142,10 @@ func fishSkip(line string, i int) int {
 		return -1
 	case '(':
 		for k := i + 1; k < len(line); {
-			switch {
-			case line[k] == ')':
+			switch line[k] {
+			case ')':
 				return k + 1 - i
-			case line[k] == '(', line[k] == '#':
+			case '(', '#':
 				return -1 // one in another, or perhaps a comment
 			}
 			n := fishSkip(line, k)

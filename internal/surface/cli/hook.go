@@ -24,7 +24,8 @@ Add a line to your shell's own settings, and start a new shell:
   ~/.config/fish/config.fish  airlock hook fish | source
 
 It belongs at the end of the file, after what sets up the prompt. To take it out, remove
-the line. Where no command ai exists, the hook makes one that is airlock ai.`
+the line. Where no command ai exists, or it is a link to airlock, the hook makes one that is
+airlock ai.`
 
 func (p *Program) hookCmd() *cobra.Command {
 	return &cobra.Command{
