@@ -156,3 +156,18 @@ func lastNumber(t *testing.T, text string) int {
 	}
 	return n
 }
+
+// TestATerminatedPlanAsksNobody: what was changed until then is kept.
+func TestATerminatedPlanAsksNobody(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	c := start(t, p.command(t, "plan", "run", writePlan(t, p, "echo x >made", "echo ready; exec sleep 600")))
+	c.wait(t, `ready\r\n`)
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.ends(143)
+	if got := p.changes(t); !strings.Contains(got, "kept") {
+		t.Errorf("airlock changes says %q, want what the first step did to be kept", got)
+	}
+}

@@ -134,7 +134,7 @@ func (r *PlanRunner) Hidden(place *Place) (func(path string) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(path string) bool { return below(path, hidden) }, nil
+	return func(path string) bool { return below(path, hidden) || hostview.ForeignProc(path) }, nil
 }
 
 // below reports whether a path is one of dirs or lies below one.

@@ -230,7 +230,7 @@ func (g *aiGuide) mend(ctx context.Context, step action.Step, res *executor.Step
 	}
 	g.replaced = append(g.replaced, plan.Steps...)
 	if plan.Summary != "" {
-		fmt.Fprintln(g.run.p.Stderr, printableLines(plan.Summary))
+		fmt.Fprintln(g.run.p.Stderr, indented(plan.Summary))
 	}
 	return plan.Steps, nil
 }

@@ -219,7 +219,7 @@ func (p *Program) print(text string) error {
 // showUnrun shows a plan that could not be run as it is.
 func (r *aiRun) showUnrun(plan *action.Plan) {
 	w := r.p.Stderr
-	fmt.Fprintf(w, "The plan, of which nothing was run:\n%s\n", printableLines(plan.Summary))
+	fmt.Fprintf(w, "The plan, of which nothing was run:\n%s\n", indented(plan.Summary))
 	for i := range plan.Steps {
 		fmt.Fprintf(w, "%d. %s\n   $ %s\n", i+1, printable(plan.Steps[i].Description), indented(plan.Steps[i].ShellCommand))
 	}

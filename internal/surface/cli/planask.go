@@ -94,7 +94,7 @@ func (h *planHelper) Fill(ctx context.Context, step action.Step, names []string)
 
 // Failed asks what to do about a step. Without a person it ends the plan.
 func (h *planHelper) Failed(ctx context.Context, step action.Step, res *executor.StepResult) (executor.Remedy, error) {
-	if !h.asking {
+	if !h.asking || h.screen.ending() {
 		return executor.Remedy{}, nil
 	}
 	h.screen.settle()

@@ -127,6 +127,13 @@ func (p *Program) tryPlan(ctx context.Context, f *planFlags, plan *action.Plan, 
 	}
 	req.Events = sink
 	rep, err := p.executePlan(ctx, f, req, screen, asking)
+	if err == nil && asking && screen.ending() {
+		// Whoever told airlock to end has not seen the changes: they are neither let out nor lost.
+		rep.asking = false
+		if wish == undecided {
+			wish = keep
+		}
+	}
 	if err == nil {
 		err = p.settlePlan(ctx, f, store, rep, wish, sink)
 	}

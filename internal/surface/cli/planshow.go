@@ -137,7 +137,7 @@ func (p *Program) tellReview(ctx context.Context, req *executor.PlanRequest, ask
 	}
 	reviews := plans.Caller.Review(ctx, req.Plan, m)
 	if !screen.quiet && req.Plan.Summary != "" {
-		fmt.Fprintln(p.Stderr, printableLines(req.Plan.Summary))
+		fmt.Fprintln(p.Stderr, indented(req.Plan.Summary)) // a line of its own could be taken for airlock's
 	}
 	if req.Direct {
 		return true, nil
@@ -233,6 +233,9 @@ func (s *planScreen) last() *screen {
 	}
 	return s.current
 }
+
+// ending reports whether the program was told to end while the plan ran.
+func (s *planScreen) ending() bool { return s.signals != nil && s.signals.ending() }
 
 // forgetSignals drops what was typed at a question.
 func (s *planScreen) forgetSignals() {

@@ -116,6 +116,13 @@ func (s *signals) code() int {
 	return exitSignalBase + int(s.last)
 }
 
+// ending reports whether the program was told to end: nobody is to be asked any more.
+func (s *signals) ending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last == syscall.SIGTERM || s.last == syscall.SIGHUP
+}
+
 // name is the signal that ended a run.
 func (s *signals) name() string {
 	s.mu.Lock()
