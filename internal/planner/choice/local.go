@@ -285,10 +285,11 @@ func (c *chooser) askNamed(ctx context.Context, t *target) error {
 	switch {
 	case len(s.models) > 0:
 		t.model = s.models[0]
+		return nil
 	case len(s.away) > 0:
 		return fmt.Errorf("%s on %s has only models that other machines answer for, such as %s; write model: NAME below ai: in %s if you want one", s.provider, host(s.address), s.away[0], c.file())
 	case s.problem != "":
 		return errors.New(s.problem)
 	}
-	return nil
+	return fmt.Errorf("%s on %s does not answer, or has no model: start it and give it one, or write model: NAME below ai: in %s", s.provider, host(s.address), c.file())
 }

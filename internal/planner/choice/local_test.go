@@ -142,7 +142,7 @@ func TestTheSearchIsShort(t *testing.T) {
 
 func TestAServerThatWasNamedIsAskedForItsModel(t *testing.T) {
 	address, _ := serve(t, tags(`{"name":"qwen3:8b"}`))
-	check(t, &choice.Options{AI: config.AI{Provider: "ollama", BaseURL: "http://" + address + "/v1"}}, want{err: "no model is named"}) // nobody can be reached
+	check(t, &choice.Options{AI: config.AI{Provider: "ollama", BaseURL: "http://" + address + "/v1"}}, want{err: "does not answer"}) // nobody can be reached
 	check(t, &choice.Options{
 		AI:   config.AI{Provider: "ollama", BaseURL: "http://" + address + "/v1"},
 		Dial: new(net.Dialer).DialContext,

@@ -186,14 +186,7 @@ func (p *Program) ai(ctx context.Context, f *aiFlags, verb planner.Verb, args []
 }
 
 func (p *Program) tryAI(ctx context.Context, f *aiFlags, verb planner.Verb, args []string, bare bool) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	// What would be refused once there is a plan is refused before anything is sent for one.
-	if _, _, err := p.planRequest(&f.planFlags, nil); err != nil {
-		return err
-	}
-	if _, err := f.valueMap(); err != nil {
+	if err := p.checkAI(f); err != nil {
 		return err
 	}
 	r, err := p.newAIRun(ctx, f)
@@ -205,6 +198,18 @@ func (p *Program) tryAI(ctx context.Context, f *aiFlags, verb planner.Verb, args
 		verb = planner.Any
 	}
 	return r.request(ctx, verb, strings.Join(args, " "), len(args) > 0)
+}
+
+// checkAI refuses before anything is sent what would be refused once there is a plan.
+func (p *Program) checkAI(f *aiFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if _, _, err := p.planRequest(&f.planFlags, nil); err != nil {
+		return err
+	}
+	_, err := f.valueMap()
+	return err
 }
 
 // check refuses flags that contradict one another.

@@ -22,7 +22,7 @@ func (p *Program) aiSession(ctx context.Context, f *aiFlags) error {
 	if f.json {
 		return usage("--json is for one request: airlock ai --json WORDS…")
 	}
-	if err := f.check(); err != nil {
+	if err := p.checkAI(f); err != nil {
 		return err
 	}
 	ctx, signals := leavingOn(ctx)

@@ -289,3 +289,24 @@ func (s *heardStream) Write(p []byte) (int, error) {
 	}
 	return s.h.all.Write(p)
 }
+
+// decideInSession asks what becomes of a command's changes with the letters that the questions
+// about plans have: x explains there, and throws nothing away here.
+func (p *Program) decideInSession(ctx context.Context, show func() error) decision {
+	for {
+		answer, err := p.choose(ctx, "[c]ommit  [d]iff  [k]eep  [n]o ? ", map[string]string{
+			"c": "commit", "commit": "commit", "d": "diff", "diff": "diff", "k": "keep", "keep": "keep", "n": "no", "no": "no",
+		}, "c lets the changes out, d shows them, k keeps them for later, n throws them away.")
+		switch {
+		case err != nil || answer == "keep":
+			return keep
+		case answer == "commit":
+			return commit
+		case answer == "no":
+			return discard
+		}
+		if err := show(); err != nil {
+			p.complain(err)
+		}
+	}
+}

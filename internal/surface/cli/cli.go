@@ -151,6 +151,9 @@ func noSuchCommand(_ *cobra.Command, args []string) error {
 // code for it.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	err = fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+	if cmd.Name() == "ai" || cmd.HasParent() && cmd.Parent().Name() == "ai" {
+		err = fmt.Errorf("%w, or write -- before words that begin with a dash", err)
+	}
 	if cmd.Name() == "run" && cmd.Parent() == cmd.Root() {
 		return fail(exitFailed, err)
 	}

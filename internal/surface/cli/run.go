@@ -158,6 +158,9 @@ func (p *Program) execute(ctx context.Context, f *runFlags, req *executor.Reques
 	out, err := p.Runner.Run(ctx, req)
 	s.restore()
 	rep := &runReport{out: out, asking: s.interactive && !f.json, quiet: f.json, screen: s.screen, capture: s.captured}
+	if f.heard != nil { // in a session, whose questions have the same letters
+		rep.decide = p.decideInSession
+	}
 	if err == nil {
 		rep.code = exitOf(out)
 		rep.noteUnrecorded(recorded.end(ctx, rep, nil))
