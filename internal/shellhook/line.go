@@ -20,6 +20,7 @@ const (
 type part struct {
 	place   place
 	command string // for placeAfter
+	piped   bool   // in a pipeline, of which the shell knows the end's exit code alone
 	unsure  bool   // the exit code on entry need not be the command's
 }
 
@@ -114,13 +115,15 @@ func beforeStmt(line string, s, last *syntax.Stmt) part {
 	case !last.Background && !last.Coprocess && !last.Disown:
 		got = part{place: placeAfter, command: textOf(line, last)}
 	}
+	piped := false
 	for {
 		switch cmd := s.Cmd.(type) {
 		case *syntax.CallExpr:
-			got.unsure = substitutes(cmd)
+			got.unsure, got.piped = substitutes(cmd), piped
 			return got
 		case *syntax.BinaryCmd:
 			list := cmd.Op == syntax.AndStmt || cmd.Op == syntax.OrStmt
+			piped = piped || !list
 			switch {
 			case callsIn(cmd.X) > 0:
 				s = cmd.X

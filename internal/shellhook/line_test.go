@@ -95,6 +95,12 @@ func TestReadOfHostileLines(t *testing.T) {
 	if got.Command != "make" || got.ExitCode != nil {
 		t.Errorf("with a substitution: Read = %+v, want no exit code", got)
 	}
+	got = shellhook.Read(t.Context(), environ(map[string]string{
+		"AIRLOCK_SHELL": "bash", "AIRLOCK_LAST_COMMAND": "make || airlock ai fix | head", "AIRLOCK_LAST_EXIT_CODE": "0",
+	}))
+	if got.Command != "make" || got.ExitCode != nil {
+		t.Errorf("of an earlier line whose pipeline has the code: Read = %+v, want no exit code", got)
+	}
 }
 
 func FuzzReadOfALine(f *testing.F) {

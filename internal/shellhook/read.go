@@ -48,7 +48,7 @@ func Read(ctx context.Context, environ func(string) string) Last {
 		// That line called airlock too: what it called it for is still the last command. What
 		// stands on the screen below is airlock's.
 		last.Command = clean(got.command)
-		if got.unsure {
+		if got.unsure || got.piped {
 			last.ExitCode = nil
 		}
 		return last
