@@ -97,7 +97,7 @@ use four read-only tools, each through the gate. Which model is asked: docs/mode
 		Example: `  airlock ai run "delete all .orig files below here"
   airlock ai do "set this folder up as a Go module with a CI workflow"
   git diff | airlock ai explain
-  airlock ai fix                    # after a command that failed (airlock hook)`,
+  make deploy || airlock ai fix     # or later, after it has failed (airlock hook)`,
 		DisableFlagsInUseLine: true,
 		Args:                  noSuchVerb,
 		RunE: func(cmd *cobra.Command, args []string) error {
