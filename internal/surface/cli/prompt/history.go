@@ -154,7 +154,7 @@ func (h *history) write(ctx context.Context, text string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if h.added++; h.added < lookEvery && size <= maxFile/2 {
+	if h.added++; h.added < lookEvery && (size <= maxFile/2 || h.added < lookEvery/10) {
 		return nil
 	}
 	h.added = 0
