@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -78,7 +77,7 @@ func aiFigures(ctx context.Context, b *bed) ([]figure, error) {
 func (b *bed) askToCommand(ctx context.Context, m *answerer) (time.Duration, error) {
 	cmd := exec.CommandContext(ctx, b.airlock, "ai", "run", "--json", "--discard", "what time is it")
 	cmd.Dir = b.dir
-	cmd.Env = append(os.Environ(), "AIRLOCK_HOME="+filepath.Join(b.dir, "ai"), "AIRLOCK_PROVIDER=openai", "AIRLOCK_MODEL=bench",
+	cmd.Env = append(plainEnv(), "HOME="+b.dir, "AIRLOCK_HOME="+filepath.Join(b.dir, "ai"), "AIRLOCK_PROVIDER=openai", "AIRLOCK_MODEL=bench",
 		"AIRLOCK_BASE_URL="+m.url, "OPENAI_API_KEY=none-is-needed")
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -108,18 +107,30 @@ func (b *bed) startToCommand(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	defer sb.Close()
-	res, err := sb.Client().Run(ctx, agent.ExecParams{Argv: []string{"bash", "-c", "--", tellTime}}, nil)
+	res, err := sb.Client().Run(ctx, agent.ExecParams{
+		Argv:        []string{"bash", "-c", "--", tellTime},
+		ExecOptions: agent.ExecOptions{Cwd: b.dir, Env: map[string]string{"PATH": plainPath, "HOME": b.dir}, ClearEnv: true},
+	}, nil)
 	if err != nil || res.ExitCode != 0 {
 		return 0, errors.Join(errExit, err)
 	}
 	return since(t0, res.Stdout)
 }
 
+// plainPath is where both sides look for programs: each folder takes a while to look in.
+const plainPath = "/usr/local/bin:/usr/bin:/bin"
+
+// plainEnv is an environment that makes no difference.
+func plainEnv() []string { return []string{"PATH=" + plainPath} }
+
 // since is the time from a moment to that which a command has told.
 func since(from time.Time, told string) (time.Duration, error) {
 	at, err := strconv.ParseInt(strings.TrimSpace(told), 10, 64)
 	return time.Unix(0, at).Sub(from.Round(0)), err
 }
+
+// thinking is how long the model takes before it answers: less than any real one.
+const thinking = 200 * time.Millisecond
 
 // An answerer is a model with one answer, in the wire format of OpenAI's streams.
 type answerer struct {
@@ -143,6 +154,7 @@ func (m *answerer) close() { _ = m.srv.Close() }
 
 func (m *answerer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
+	time.Sleep(thinking)
 	plan, _ := json.Marshal(`{"kind":"command_sequence","summary":"Tell the time","steps":[{"id":"1","description":"Tell it","shell_command":"` + tellTime + `"}]}`)
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, delta := range []string{`{"delta":{"role":"assistant","content":` + string(plan) + `},"index":0,"finish_reason":null}`, `{"delta":{},"index":0,"finish_reason":"stop"}`} {
