@@ -5,6 +5,8 @@ import "strings"
 // dollar scans what begins with $.
 func (sc *scanner) dollar(quoted bool) {
 	switch {
+	case sc.at("$$"): // the shell's number, whatever follows
+		sc.i += 2
 	case sc.at("$(("):
 		sc.i += 2
 		sc.arithmetic()

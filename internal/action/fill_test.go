@@ -227,7 +227,7 @@ func FuzzFill(f *testing.F) {
 	for _, command := range []string{
 		`kill <PID>`, `echo "a $(b <C1> 'd') <E1>"`, "cat <<X\n<A1>\nX\nrm <B1>", `sh -c 'x "<A1>"'`, `eval a <B1>`, `echo $'\'' <A1>`,
 		`a=(<B1>) c <in>d`, `((a<B1)); <C1>`, `ssh h "kill <PID>" >l 2>&1`, `echo {{a}} "{{b}}"`, "`a <B1>` <C1>", `case a in b) <C1>;; esac`,
-		`x ${a:-"b"} <C1> # <D1>`, `[[ a<B1 ]] || <C1>`, "a \\\n<B1>", `f() { <A1>; }`,
+		`echo "a$$(b <C1> 'd') <E1>"`, `x ${a:-"b"} <C1> # <D1>`, `[[ a<B1 ]] || <C1>`, "a \\\n<B1>", `f() { <A1>; }`,
 	} {
 		for _, v := range []string{"'; x; '", "a b", "$(x)", "\n\\"} {
 			f.Add(command, v)
