@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"airlock/internal/shellhook"
 )
@@ -122,7 +124,7 @@ func TestTmux(t *testing.T) {
 	if err != nil {
 		t.Skipf("there is no tmux here: %v", err)
 	}
-	x := start(t, &setup{shell: "bash", before: `PS1='\w $ '`})
+	x := start(t, &setup{shell: "bash", before: `PS1='\w $ '; unset HISTFILE`}) // one that ends writes no file into a folder that goes
 	socket := filepath.Join(x.home, "s")
 	run := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), tmux, append([]string{"-S", socket, "-f", "/dev/null"}, args...)...)
@@ -138,6 +140,15 @@ func TestTmux(t *testing.T) {
 		_ = cmd.Run()
 	})
 	run("new-session", "-d", "-x", "60", "-y", "20", "bash --rcfile $HOME/rc -i")
+	inside, err := strconv.Atoi(strings.TrimSpace(run("display-message", "-p", "#{pane_pid}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // before the server is ended: the shell is gone then
+		_ = syscall.Kill(inside, syscall.SIGKILL)
+		for end := time.Now().Add(10 * time.Second); syscall.Kill(inside, 0) == nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		}
+	})
 	command := "sh -c 'for i in $(seq 30); do echo line $i $(seq -s, 30); done; echo boom >&2; exit 3'"
 	run("send-keys", "-l", command)
 	run("send-keys", "Enter")

@@ -51,8 +51,15 @@ func reap(t *testing.T, n int) {
 	}
 	defer unix.Close(fd)
 	_ = unix.Kill(n, unix.SIGKILL)
-	if ready, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000); ready != 1 {
-		t.Errorf("process %d does not end: %v", n, err)
+	for {
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000)
+		if errors.Is(err, unix.EINTR) {
+			continue // as by the runtime's own signals
+		}
+		if ready != 1 {
+			t.Errorf("process %d does not end: %v", n, err)
+		}
+		return
 	}
 }
 
