@@ -91,7 +91,7 @@ hidden paths 0.8; **the sandbox's start 61**; guarded paths 0.9; the record and 
 record of the step 0.7; **the first bash and its command in a fresh sandbox 14**. What is not in bold is ours. The schema, the
 policy's tables, the record and the store are made ready while the model writes: that was 3.6 more. Both sides run the same line with
 the same PATH: with a person's PATH of a dozen folders bash takes 6 to 8 ms longer to find a program in a fresh sandbox, on either
-side. The imitated model thinks for 200 ms, which is less than any real one takes. Five runs on a quiet machine gave +4.7 to
+side. The imitated model thinks for 200 ms, which is less than any real one takes. Six runs on a quiet machine gave +4.7 to
 +16.5 ms, most of them +7 to +11: it is the difference of two starts that vary by more than that.
 
 The agent's memory grows until about the 300th command, while its heap and the runtime's own tables take
