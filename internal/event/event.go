@@ -6,6 +6,8 @@
 // the tools' specification; the others are added in its manner.
 package event
 
+import "encoding/json"
+
 // An Event is one of the types below.
 type Event interface {
 	// Name is the event's name, such as "step_complete".
@@ -111,3 +113,19 @@ func (ApprovalResolved) Name() string  { return "approval_resolved" }
 func (Changes) Name() string           { return "changes" }
 func (PlanComplete) Name() string      { return "plan_complete" }
 func (Dropped) Name() string           { return "dropped" }
+func (Progress) Name() string          { return "progress" }
+func (Partial) Name() string           { return "partial" }
+
+// Progress is how far a tool says that it has come.
+type Progress struct {
+	Tool    string   `json:"tool"`
+	Message string   `json:"message,omitempty"`
+	Done    float64  `json:"done,omitempty"`  // of Total, in the tool's own unit
+	Total   *float64 `json:"total,omitempty"` // nil: not known
+}
+
+// Partial is a part of a tool's answer that is there before the rest.
+type Partial struct {
+	Tool string          `json:"tool"`
+	Data json.RawMessage `json:"data"` // any JSON value
+}

@@ -28,6 +28,8 @@ var kinds = func() map[string]reflect.Type {
 		Changes{},
 		PlanComplete{},
 		Dropped{},
+		Progress{},
+		Partial{},
 	} {
 		m[e.Name()] = reflect.TypeOf(e)
 	}

@@ -104,6 +104,11 @@ type Question struct {
 	Step    string // the plan's step; may be empty
 	Who     string // the surface that asks, such as "cli": for the record
 
+	// Consent says by what a person has already let this tool run where it is to run, such
+	// as "--config agents.yaml"; "" is none. It stands for the yes that a default would ask
+	// for, and for no rule's.
+	Consent string
+
 	// Asked, if not nil, is told of an approval when it is asked for (Approved is nil), and
 	// when there is an answer.
 	Asked func(Approval)

@@ -26,11 +26,12 @@ type registered struct {
 
 var (
 	toolName   = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
+	agentName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`) // of a bridged agent: people have them already
 	actionName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
 // NewRegistry makes a Registry of tools. It refuses a name that comes twice or is not
-// lower-case words with dots between, a tool without actions, and an action whose schema is
+// lower-case words with dots between (a bridged agent's may have capitals and dashes), a tool without actions, and an action whose schema is
 // missing, no draft-07 schema of an object, or does not know an argument that the gate
 // is told to read: a mistyped name would hide a command line from it. One tool alone makes
 // a registry that checks just that tool.
@@ -41,7 +42,11 @@ func NewRegistry(tools ...Tool) (*Registry, error) {
 			return nil, errors.New("a tool has no info")
 		}
 		info := t.Info()
-		if !toolName.MatchString(info.Name) || len(info.Name) > maxName {
+		grammar := toolName
+		if info.Kind == Bridge {
+			grammar = agentName
+		}
+		if !grammar.MatchString(info.Name) || len(info.Name) > maxName {
 			return nil, fmt.Errorf("tool %s: the name must be words of a-z, 0-9 and _, with dots between, of at most %d characters", quote(info.Name), maxName)
 		}
 		if other, twice := r.tools[info.Name]; twice {
@@ -175,32 +180,47 @@ func (r *Registry) resolve(call Call) (*registered, *Action, error) {
 // not as its schema says, PARSE_ERROR for arguments that are not JSON, have a name twice, or
 // are too large or too deep. No arguments are an empty object.
 func (r *Registry) Check(call Call) *Result {
-	_, _, failure := r.check(call)
+	_, failure := r.Prepare(call)
 	return failure
 }
 
-// check is Check; without a failure it also returns what was resolved.
-func (r *Registry) check(call Call) (*registered, *Action, *Result) {
+// Prepare gives a call as it will be made: with its action named, its arguments never
+// empty, and made ready by its tool where that is a Preparer. The failure is Check's.
+func (r *Registry) Prepare(call Call) (Call, *Result) {
+	_, call, failure := r.check(call)
+	return call, failure
+}
+
+// check is Check; without a failure it also returns what was resolved and prepared.
+func (r *Registry) check(call Call) (*registered, Call, *Result) {
 	entry, action, err := r.resolve(call)
 	if err != nil {
 		code := InvalidArgs
 		if errors.Is(err, ErrNoTool) {
 			code = NotFound
 		}
-		return nil, nil, new(Fail(code, err.Error()))
+		return nil, call, new(Fail(code, err.Error()))
 	}
 	name := call.Tool + " " + action.Name
 	if len(call.Args) > MaxArgs {
-		return nil, nil, new(Fail(ParseError, fmt.Sprintf("%s: args have %d bytes, more than %d", name, len(call.Args), MaxArgs)))
+		return nil, call, new(Fail(ParseError, fmt.Sprintf("%s: args have %d bytes, more than %d", name, len(call.Args), MaxArgs)))
 	}
 	args, err := parseJSON(argsOf(call))
 	if err != nil {
-		return nil, nil, new(Fail(ParseError, name+": args: "+err.Error()))
+		return nil, call, new(Fail(ParseError, name+": args: "+err.Error()))
 	}
 	if problem := entry.schemas[action.Name].check(args); problem != "" {
-		return nil, nil, new(Fail(InvalidArgs, name+": "+problem))
+		return nil, call, new(Fail(InvalidArgs, name+": "+problem))
 	}
-	return entry, action, nil
+	call.Action, call.Args = action.Name, slices.Clone(argsOf(call))
+	if p, ok := entry.tool.(Preparer); ok {
+		prepared, failure := p.Prepare(call)
+		if failure != nil {
+			return nil, call, failure
+		}
+		call = prepared
+	}
+	return entry, call, nil
 }
 
 // argsOf are a call's arguments, an empty object where there are none.

@@ -28,7 +28,7 @@ var errMaxTime = errors.New("the time that a call may take has passed")
 // that panics has failed with IO_ERROR.
 func (r *Registry) Invoke(ctx context.Context, m *Machine, call Call) Result {
 	started := time.Now()
-	entry, action, failure := r.check(call)
+	entry, call, failure := r.check(call)
 	if failure != nil {
 		return finish(*failure, time.Since(started))
 	}
@@ -40,7 +40,6 @@ func (r *Registry) Invoke(ctx context.Context, m *Machine, call Call) Result {
 		ctx, cancel = context.WithTimeoutCause(ctx, m.MaxTime, errMaxTime)
 		defer cancel()
 	}
-	call.Action, call.Args = action.Name, slices.Clone(argsOf(call))
 	res := guarded(ctx, entry.tool, m, call)
 	// A tool that was cut short need not know why.
 	if !res.OK && codeOf(&res) == IOError && errors.Is(context.Cause(ctx), errMaxTime) {

@@ -26,6 +26,12 @@ type Info struct {
 	Kind        Kind     `json:"kind"`
 	Source      string   `json:"source,omitempty"` // where one that is not built in comes from
 	Actions     []Action `json:"actions"`          // one at least
+
+	// WorkDir is where the tool's calls are made: absolute. "" is wherever who calls is.
+	WorkDir string `json:"working_directory,omitempty"`
+
+	// HostNetwork wants a sandbox for the tool's calls that reaches what the host reaches.
+	HostNetwork bool `json:"host_network,omitempty"`
 }
 
 // A Kind is a kind of tool.
@@ -89,6 +95,9 @@ type Machine struct {
 	// Hidden reports whether a path, resolved, is one that must be shown as absent. A sandbox
 	// hides by itself, and has none. Nil: nothing is.
 	Hidden func(path string) bool
+
+	// Back reaches back to who called; nil: there is nobody.
+	Back Back
 
 	// MaxTime bounds each call, whatever it asks for; 0: no bound.
 	MaxTime time.Duration
