@@ -29,6 +29,10 @@ type Spec struct {
 	ReadOnly []string // absolute, existing paths that cannot be changed
 	Limits   Limits
 	Hostname string // default: the host's own
+
+	// HostNetwork lets it reach what the host reaches: other machines, and also what listens
+	// on the host's loopback. Default: no network at all.
+	HostNetwork bool
 }
 
 // A Sandbox is one machine. It is safe for concurrent use.
