@@ -205,7 +205,7 @@ func (r *Registry) check(call Call) (*registered, Call, *Result) {
 	if len(call.Args) > MaxArgs {
 		return nil, call, new(Fail(ParseError, fmt.Sprintf("%s: args have %d bytes, more than %d", name, len(call.Args), MaxArgs)))
 	}
-	args, err := parseJSON(argsOf(call))
+	args, err := ParseJSON(argsOf(call))
 	if err != nil {
 		return nil, call, new(Fail(ParseError, name+": args: "+err.Error()))
 	}

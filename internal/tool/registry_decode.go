@@ -35,7 +35,7 @@ func DecodeCall(r io.Reader) (Call, error) {
 	if len(data) > MaxCall {
 		return Call{}, fmt.Errorf("the call has more than %d bytes", MaxCall)
 	}
-	value, err := parseJSON(data)
+	value, err := ParseJSON(data)
 	if err != nil {
 		return Call{}, fmt.Errorf("the call: %w", err)
 	}
@@ -79,7 +79,7 @@ func nameOf(members map[string]json.RawMessage, member string) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	value, err := parseJSON(text)
+	value, err := ParseJSON(text)
 	if err != nil {
 		return "", fmt.Errorf("the call's %s: %w", member, err)
 	}
@@ -107,11 +107,11 @@ func kindWord(value any) string {
 	return "an object"
 }
 
-// parseJSON reads one JSON value. Numbers stay as they are written. It refuses what
+// ParseJSON reads one JSON value. Numbers stay as they are written. It refuses what
 // readers of JSON disagree on: names that come twice in an object, text that is not
 // UTF-8, halves of surrogate pairs; and what takes more than its bytes to read: deep
 // nesting, numbers of unusual size.
-func parseJSON(data []byte) (any, error) {
+func ParseJSON(data []byte) (any, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("is not UTF-8")
 	}

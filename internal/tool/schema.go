@@ -32,7 +32,7 @@ func compileSchema(text json.RawMessage) (s *schema, err error) {
 	if len(text) > maxSchema {
 		return nil, fmt.Errorf("the schema has %d bytes, more than %d", len(text), maxSchema)
 	}
-	value, err := parseJSON(text)
+	value, err := ParseJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("the schema: %w", err)
 	}
