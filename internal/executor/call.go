@@ -102,6 +102,60 @@ func (c *Caller) CallOn(ctx context.Context, q *tool.Question, open Open) (tool.
 // callOn is CallOn. The result of a call before may be pending, and where last is not nil
 // so may be this one's in the end: each transaction waits for the disk.
 func (c *Caller) callOn(ctx context.Context, q *tool.Question, open Open, last *pending) (tool.Result, tool.Judgement, error) {
+	e, res, j, err := c.enter(ctx, q, last)
+	switch {
+	case res != nil:
+		return e.finish(ctx, *res, j, err)
+	case err != nil:
+		return tool.Result{}, j, err
+	}
+	m, done, err := open(ctx)
+	if err != nil {
+		return e.finish(ctx, tool.Fail(tool.IOError, err.Error()), j, err)
+	}
+	defer done()
+	return e.finish(ctx, c.Tools.Invoke(ctx, m, q.Call), j, nil)
+}
+
+// Admit lets a call pass that somebody else makes than its tool, or does not: it is checked,
+// judged, asked about and recorded as by Call. done, which is not nil where there is no
+// error, records what came of it. The error is a *tool.RefusedError where the answer is
+// no, and says what is wrong with a call that nobody knows.
+func (c *Caller) Admit(ctx context.Context, q *tool.Question) (done func(tool.Result) error, err error) {
+	e, res, j, err := c.enter(ctx, q, nil)
+	if res != nil {
+		_, _, failed := e.finish(ctx, *res, j, err)
+		if err == nil {
+			err = errors.New(res.Stderr)
+		}
+		return nil, errors.Join(err, unlike(failed, err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(res tool.Result) error {
+		_, _, err := e.finish(ctx, res, j, nil)
+		return err
+	}, nil
+}
+
+// unlike is an error that another one does not hold already.
+func unlike(err, other error) error {
+	if errors.Is(err, other) {
+		return nil
+	}
+	return err
+}
+
+// An entry is a call in the record, whose result is still to come.
+type entry struct {
+	caller          *Caller
+	group, id, step string
+	begun, last     *pending
+}
+
+// enter records a call, checks it and asks the gate. A result is why it is not made.
+func (c *Caller) enter(ctx context.Context, q *tool.Question, last *pending) (*entry, *tool.Result, tool.Judgement, error) {
 	id := sandbox.NewID()
 	group := q.Group
 	if group == "" {
@@ -111,31 +165,28 @@ func (c *Caller) callOn(ctx context.Context, q *tool.Question, open Open, last *
 		id, q.Step, q.Who, q.Where.String(), q.WorkDir, q.Call.Tool, q.Call.Action, recordable(q.Call.Args),
 	})
 	if err != nil {
-		return tool.Result{}, tool.Judgement{}, notRecorded(err)
+		return nil, nil, tool.Judgement{}, notRecorded(err)
 	}
-	begun := &pending{wait}
-	finish := func(res tool.Result, j tool.Judgement, err error) (tool.Result, tool.Judgement, error) {
-		if _, ok := res.Meta[tool.MetaDurationMS]; !ok {
-			res.Meta[tool.MetaDurationMS] = int64(0) // it did not get as far as to be made
-		}
-		return res, j, errors.Join(err, c.recordResult(ctx, group, id, q.Step, &res, begun, last))
-	}
+	e := &entry{c, group, id, q.Step, &pending{wait}, last}
 	if bad := c.prepare(q); bad != nil {
-		return finish(*bad, tool.Judgement{}, nil)
+		return e, bad, tool.Judgement{}, nil
 	}
-	j, err := c.admit(ctx, group, id, q, begun, last)
+	j, err := c.admit(ctx, group, id, q, e.begun, last)
 	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
-		return finish(tool.Fail(tool.PermissionDenied, refused.Error()), j, err)
+		return e, new(tool.Fail(tool.PermissionDenied, refused.Error())), j, err
 	}
-	if err != nil {
-		return tool.Result{}, j, err
+	return e, nil, j, err
+}
+
+// finish records a result, and gives it back with what was wrong before and with that.
+func (e *entry) finish(ctx context.Context, res tool.Result, j tool.Judgement, err error) (tool.Result, tool.Judgement, error) {
+	if res.Meta == nil {
+		res.Meta = tool.Meta{}
 	}
-	m, done, err := open(ctx)
-	if err != nil {
-		return finish(tool.Fail(tool.IOError, err.Error()), j, err)
+	if _, ok := res.Meta[tool.MetaDurationMS]; !ok {
+		res.Meta[tool.MetaDurationMS] = int64(0) // it did not get as far as to be made
 	}
-	defer done()
-	return finish(c.Tools.Invoke(ctx, m, q.Call), j, nil)
+	return res, j, errors.Join(err, e.caller.recordResult(ctx, e.group, e.id, e.step, &res, e.begun, e.last))
 }
 
 // recordable is arguments as a row can hold them: what is no JSON is kept as the text that
@@ -151,16 +202,17 @@ func recordable(args json.RawMessage) json.RawMessage {
 	return text
 }
 
-// prepare finds what the call means, and a result where it means nothing.
+// prepare finds what the call means and makes it ready, and a result where it means nothing.
 func (c *Caller) prepare(q *tool.Question) *tool.Result {
-	if bad := c.Tools.Check(q.Call); bad != nil {
+	call, bad := c.Tools.Prepare(q.Call)
+	if bad != nil {
 		return bad
 	}
-	_, action, err := c.Tools.Resolve(q.Call)
+	_, action, err := c.Tools.Resolve(call)
 	if err != nil {
 		return new(tool.Fail(tool.NotFound, err.Error()))
 	}
-	q.Action, q.Call.Action = action, action.Name
+	q.Action, q.Call = action, call
 	return nil
 }
 

@@ -6,10 +6,12 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"airlock/agent"
 	"airlock/internal/changes"
+	"airlock/internal/event"
 	"airlock/internal/hostview"
 	"airlock/internal/tool"
 )
@@ -22,6 +24,10 @@ type OneCall struct {
 	Direct  bool          // on the host
 	Timeout time.Duration // 0: none but the tool's own
 	Who     string        // the surface that asks, for the record
+	Consent string        // tool.Question's
+
+	Asker  tool.Asker // puts the tool's questions to a person; nil: there is nobody
+	Events event.Sink // takes what the tool tells; may be nil
 
 	Stderr io.Writer // takes what a tool says beside its answer; may be nil
 }
@@ -32,76 +38,31 @@ type CallOutcome struct {
 	Result    tool.Result
 	Judgement tool.Judgement
 	Refused   *tool.RefusedError // nil: it was not
-	Set       *changes.Set       // what was changed; nil on the host
+	Set       *changes.Set       // what was changed; nil where there was no sandbox
 	Ended     error              // the sandbox ended: sandbox.ErrOutOfMemory or ErrEnded. There is no Set then
 }
 
-// CallOnce makes one call: in a sandbox of its own, which is made once the gate has let it
-// pass, or on the host where the call says so or its action means the host.
+// CallOnce makes one call on a Station of its own.
 func (r *PlanRunner) CallOnce(ctx context.Context, req *OneCall) (*CallOutcome, error) {
-	caller := *r.Caller
-	if req.Tools != nil {
-		caller.Tools = req.Tools
-	}
-	work, err := filepath.EvalSymlinks(req.WorkDir)
-	if err != nil {
-		return nil, err
-	}
-	q := &tool.Question{Call: req.Call, Where: tool.InSandbox, WorkDir: work, Env: req.Env, Who: req.Who}
-	_, action, err := caller.Tools.Resolve(req.Call)
-	if req.Direct || err == nil && action.Place == tool.HostOnly {
-		q.Where = tool.OnHost
-	}
-	out := &CallOutcome{}
-	var end func(res tool.Result) error
-	out.Result, out.Judgement, err = caller.CallOn(ctx, q, func(ctx context.Context) (*tool.Machine, func(), error) {
-		m, close_, e := r.open(ctx, req, q.Where, out)
-		if e != nil {
-			return nil, nil, e
-		}
-		end = close_
-		m.Stderr, m.MaxTime = req.Stderr, req.Timeout
-		return m, func() {}, nil
-	})
-	if end != nil {
-		err = errors.Join(err, end(out.Result))
-	}
-	if refused, ok := errors.AsType[*tool.RefusedError](err); ok {
-		out.Refused = refused
-		return out, nil
-	}
-	return out, err
+	s := r.Station()
+	out, err := s.Call(ctx, req)
+	return out, errors.Join(err, s.Close())
 }
 
-// open makes where a call is made; end gathers what it changed and ends that.
-func (r *PlanRunner) open(ctx context.Context, req *OneCall, where tool.Where, out *CallOutcome) (*tool.Machine, func(tool.Result) error, error) {
-	if where == tool.OnHost {
-		m, closer, err := r.OpenHost(ctx, &req.Place)
+// hostMachine is the host as tools see it. What is hidden there is worked out when a tool
+// first wants to know: most do not read files. What cannot be worked out hides everything.
+func (r *PlanRunner) hostMachine(client *agent.Client, place *Place) *tool.Machine {
+	hidden := sync.OnceValue(func() func(string) bool {
+		f, err := r.Hidden(place)
 		if err != nil {
-			return nil, nil, err
+			return func(string) bool { return true }
 		}
-		return m, func(tool.Result) error { return closer.Close() }, nil
+		return f
+	})
+	return &tool.Machine{
+		Client: client, Where: tool.OnHost, WorkDir: place.WorkDir, Env: place.Env,
+		Hidden: func(path string) bool { return hidden()(path) },
 	}
-	s, err := r.Runner.Open(ctx, &req.Place)
-	if err != nil {
-		return nil, nil, err
-	}
-	end := func(res tool.Result) error {
-		var err error
-		if res.Code() == tool.IOError {
-			out.Ended = s.Ended(agent.ErrConnectionLost)
-		}
-		if out.Ended == nil && ctx.Err() == nil {
-			out.ID = s.ID()
-			code := 0
-			if !res.OK {
-				code = 1
-			}
-			out.Set, err = s.Gather(ctx, changes.Header{Command: []string{"tool:", req.Call.Tool, req.Call.Action}, ExitCode: code})
-		}
-		return errors.Join(err, s.Close())
-	}
-	return s.Machine(), end, nil
 }
 
 // OpenHost is the host itself as tools see it, for more than one call. What is hidden from

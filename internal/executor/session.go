@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
+	"airlock/agent"
 	"airlock/internal/changes"
 	"airlock/internal/hostview"
 	"airlock/internal/sandbox"
@@ -21,6 +23,8 @@ type Place struct {
 	Hide     []string // hidden beside what is hidden always
 	Show     []string // not hidden
 	ReadOnly []string
+
+	HostNetwork bool // what runs there reaches what the host reaches
 
 	// Signals that come while the sandbox is being made end that; may be nil.
 	Signals <-chan string
@@ -47,7 +51,7 @@ func (r *Runner) Open(ctx context.Context, place *Place) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	sb, err := r.start(ctx, place, &sandbox.Spec{ID: place.ID, WorkDir: work, Hide: hidden, ReadOnly: place.ReadOnly, Limits: place.Limits})
+	sb, err := r.start(ctx, place, &sandbox.Spec{ID: place.ID, WorkDir: work, Hide: hidden, ReadOnly: place.ReadOnly, Limits: place.Limits, HostNetwork: place.HostNetwork})
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +79,20 @@ func (s *Session) Machine() *tool.Machine {
 // Ended is why the sandbox has ended by itself, after a call in it failed with err: an
 // error that is sandbox.ErrOutOfMemory or ErrEnded. It is nil where the sandbox runs.
 func (s *Session) Ended(err error) error { return whyEnded(s.sb, err) }
+
+// answerTime is how long a guest agent may take to say that it is there.
+const answerTime = 5 * time.Second
+
+// Lost is Ended after a call of which nobody knows whether the sandbox took part in its
+// failure: it asks whether the sandbox is there.
+func (s *Session) Lost(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if s.sb.Client().Ping(ctx) == nil {
+		return nil
+	}
+	return whyEnded(s.sb, agent.ErrConnectionLost)
+}
 
 // Gather reads what the session changed into a set of that header, of which it fills in
 // the rest. The sandbox is frozen from then on; only Close may follow.

@@ -3,6 +3,7 @@ package gate
 import (
 	"path"
 	"slices"
+	"strings"
 
 	"airlock/internal/tool"
 )
@@ -153,9 +154,9 @@ func (s *ruleSet) byEffects(m matcher, sub *subject) finding {
 func (s *ruleSet) byDefault(sub *subject, risk tool.Risk, why string) finding {
 	switch {
 	case sub.commit:
-		return finding{tool.Allow, risk, "default commit", why}
+		return finding{tool.Allow, risk, defaultRule + "commit", why}
 	case sub.where == tool.InSandbox:
-		return finding{tool.Allow, risk, "default sandbox", why}
+		return finding{tool.Allow, risk, defaultRule + "sandbox", why}
 	}
 	return finding{s.defaults[riskIndex(risk)], risk, "default " + string(risk), why}
 }
@@ -198,7 +199,7 @@ func (g *Gate) sum(q *tool.Question, set *ruleSet, where tool.Where, subjects []
 	m := matcher{g.places}
 	for i := range subjects {
 		s := &subjects[i]
-		f := set.decide(m, s)
+		f := consented(q, set.decide(m, s))
 		if i == 0 || f.stricter(decides) {
 			decides = f
 		}
@@ -225,6 +226,20 @@ func (g *Gate) sum(q *tool.Question, set *ruleSet, where tool.Where, subjects []
 	}
 	return j
 }
+
+// consented lets pass what a person has let run beforehand and only a default asks about.
+// A rule that asks or denies still does, and so does a model's word. It is never about
+// command lines: they are read.
+func consented(q *tool.Question, f finding) finding {
+	if q.Consent == "" || q.Action.Command != "" || f.verdict != tool.Ask || !strings.HasPrefix(f.rule, defaultRule) {
+		return f
+	}
+	f.verdict, f.rule, f.why = tool.Allow, "consent", "you let it run, by "+q.Consent
+	return f
+}
+
+// defaultRule begins the name of a verdict that no rule gave.
+const defaultRule = "default "
 
 // maxTouches is how many paths and hosts a judgement lists.
 const maxTouches = 50

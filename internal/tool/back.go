@@ -56,8 +56,8 @@ type Asker interface {
 // A Preparer is a tool that knows more of its arguments than a schema can say.
 type Preparer interface {
 	// Prepare gives the call as it will be made, with defaults in it and what must not be in
-	// it taken out, or says in a Result that is not OK what is wrong with it. The gate and
-	// the record are given what it returns. It starts nothing, and prepares what it has
-	// prepared to the same. The action of call is named, and its arguments match the schema.
+	// it taken out, or says in a Result that is not OK what is wrong with it. The gate is
+	// asked about what it returns. It starts nothing, and prepares what it has prepared to
+	// the same. The action of call is named, and its arguments match the schema.
 	Prepare(call Call) (Call, *Result)
 }
