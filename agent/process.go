@@ -108,6 +108,9 @@ func (o *ExecOptions) needs() []string {
 	if o.Cwd != "" || o.Env != nil || o.ClearEnv || o.Stdin != "" || o.User != "" || o.Groups != nil || o.TimeoutMS != 0 || o.MaxProcs != 0 {
 		needs = append(needs, CapExec)
 	}
+	if o.EndRest {
+		needs = append(needs, CapRest)
+	}
 	if o.Stream || o.TTY != nil {
 		needs = append(needs, CapStream)
 	}
@@ -253,6 +256,10 @@ func (p *Process) Wait() (ExecResult, error) {
 
 // Done is closed when Wait will not block.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Cancel has the guest end the command. It does not wait: Wait does, and the result says
+// Canceled unless the command had ended before.
+func (p *Process) Cancel() { p.c.cancel(p.id) }
 
 // Signal sends a signal to the command's process group: see SignalParams for names.
 func (p *Process) Signal(ctx context.Context, signal string) error {

@@ -40,6 +40,10 @@ const (
 	NotifyOutput = "output" // OutputParams: output of an exec with Stream, before its response
 )
 
+// EnvExec is set in the environment of a command with EndRest, to a word of its own: by it the
+// guest knows what the command started and what left its session.
+const EnvExec = "AIRLOCK_EXEC"
+
 // Capabilities that HelloResult lists. A client asks for a feature only where the
 // guest announced it.
 const (
@@ -50,6 +54,7 @@ const (
 	CapCancel = "cancel"
 	CapFiles  = "files" // read_file/write_file with encoding, ranges, mode; stat, mkdir, rename, remove
 	CapRaw    = "raw"   // raw frames
+	CapRest   = "rest"  // end_rest
 )
 
 // Limits of the protocol.
@@ -113,6 +118,7 @@ type ExecOptions struct {
 	Input     bool              `json:"input,omitempty"`      // stdin stays open for input requests
 	TTY       *TTY              `json:"tty,omitempty"`        // run on a pseudo-terminal; implies Stream; stdout and stderr are one
 	MaxProcs  int64             `json:"max_procs,omitempty"`  // processes that this command and its children may have at once; 0: no limit
+	EndRest   bool              `json:"end_rest,omitempty"`   // when it has ended, end what it left running, before the result
 }
 
 // ExecParams are exec's: a shell line in Cmd (sh -c), or a program in Argv.
