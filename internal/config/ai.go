@@ -7,12 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/ast"
-
-	"airlock/internal/near"
+	"airlock/internal/yamlfile"
 )
 
 // AI is which language model is asked, and what it is given. There is no member for a key:
@@ -42,31 +38,36 @@ func Providers() []string {
 const (
 	maxTokens   = 1 << 20
 	maxIncludes = 100
-	maxWord     = 4096 // bytes
 )
 
-// read is a set.
-func (a *AI) read(r *reader, name string, n ast.Node) error {
-	err := r.mapping(n, name, members{
-		"provider":     oneOf(&a.Provider, Providers()),
-		"model":        word(&a.Model),
+// read is a Set.
+func (a *AI) read(name string, n yamlfile.Node) error {
+	m := yamlfile.Members{
+		"provider":     yamlfile.OneOf(&a.Provider, Providers()...),
+		"model":        yamlfile.Line(&a.Model),
 		"base_url":     baseURL(&a.BaseURL),
-		"api_version":  word(&a.APIVersion),
-		"key_command":  word(&a.KeyCommand),
-		"include":      words(&a.Include, maxIncludes),
-		"instructions": boolean(&a.Instructions),
-		"tools":        boolean(&a.Tools),
-		"history":      boolean(&a.History),
-		"timeout":      age(&a.Timeout),
-		"max_tokens":   count(&a.MaxTokens, maxTokens),
+		"api_version":  yamlfile.Line(&a.APIVersion),
+		"key_command":  yamlfile.Line(&a.KeyCommand),
+		"include":      yamlfile.Lines(&a.Include, maxIncludes, `[NOTES.md, "docs/**/*.md"]`),
+		"instructions": yamlfile.Bool(&a.Instructions),
+		"tools":        yamlfile.Bool(&a.Tools),
+		"history":      yamlfile.Bool(&a.History),
+		"timeout":      yamlfile.Span(&a.Timeout),
+		"max_tokens":   yamlfile.Whole(&a.MaxTokens, 1, maxTokens),
+	}
+	err := n.MappingBut(name, m, func(member string) string {
+		if !secret(member) {
+			return ""
+		}
+		return "a key does not belong in a file; set key_command to a command that prints it, such as pass show openai, or set the provider's own variable"
 	})
 	switch {
 	case err != nil:
 		return err
 	case a.APIVersion != "" && a.Provider != "azure":
-		return r.fail(n, "ai: api_version is for provider: azure alone; take it out")
+		return n.Fail("ai: api_version is for provider: azure alone; take it out")
 	case a.KeyCommand != "" && a.Provider == "" && a.BaseURL == "":
-		return r.fail(n, "ai: key_command belongs to a provider; write provider: beside it")
+		return n.Fail("ai: key_command belongs to a provider; write provider: beside it")
 	}
 	return nil
 }
@@ -82,7 +83,7 @@ func secret(key string) bool {
 func BaseURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || !plain(text) || strings.ContainsAny(text, " \\"):
+	case err != nil || !yamlfile.Visible(text) || strings.ContainsAny(text, " \\"):
 		return "", errors.New("it is no URL; write one such as https://api.example.com/v1")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "", errors.New("it does not begin with https:// or http://")
@@ -110,123 +111,15 @@ func goodPort(u *url.URL) bool {
 }
 
 // baseURL is the address of an API.
-func baseURL(to *string) set {
-	return func(r *reader, name string, n ast.Node) error {
-		text, err := r.text(n, name)
+func baseURL(to *string) yamlfile.Set {
+	return func(name string, n yamlfile.Node) error {
+		text, err := n.Line(name)
 		if err != nil {
 			return err
 		}
 		if *to, err = BaseURL(text); err != nil {
-			return r.fail(n, "%s: %v", name, err)
+			return n.Fail("%s: %v", name, err)
 		}
 		return nil
 	}
-}
-
-// oneOf is one of a few words.
-func oneOf(to *string, all []string) set {
-	return func(r *reader, name string, n ast.Node) error {
-		text, err := r.text(n, name)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(all, text) {
-			*to = text
-			return nil
-		}
-		if meant := near.Name(text, all); meant != "" {
-			return r.fail(n, "%s: there is no %q; did you mean %q?", name, text, meant)
-		}
-		return r.fail(n, "%s: there is no %q; there is %s", name, text, strings.Join(all, ", "))
-	}
-}
-
-// word is one line of text.
-func word(to *string) set {
-	return func(r *reader, name string, n ast.Node) (err error) {
-		*to, err = r.text(n, name)
-		return err
-	}
-}
-
-// words is a list of lines.
-func words(to *[]string, most int) set {
-	return func(r *reader, name string, n ast.Node) error {
-		list, ok := n.(*ast.SequenceNode)
-		switch {
-		case !ok:
-			return r.fail(n, `%s is a list, such as [NOTES.md, "docs/**/*.md"]`, name)
-		case len(list.Values) > most:
-			return r.fail(n, "%s has more than %d entries", name, most)
-		}
-		out := make([]string, 0, len(list.Values))
-		for _, item := range list.Values {
-			text, err := r.text(item, name)
-			if err != nil {
-				return err
-			}
-			out = append(out, text)
-		}
-		*to = out
-		return nil
-	}
-}
-
-// boolean is true or false.
-func boolean(to *bool) set {
-	return func(r *reader, name string, n ast.Node) error {
-		b, ok := n.(*ast.BoolNode)
-		if !ok {
-			return r.fail(n, "%s: write true or false", name)
-		}
-		*to = b.Value
-		return nil
-	}
-}
-
-// count is a whole number from 1 to most.
-func count(to *int64, most int64) set {
-	return func(r *reader, name string, n ast.Node) error {
-		text, err := r.scalar(n, name)
-		if err != nil {
-			return err
-		}
-		v, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || v < 1 || v > most {
-			return r.fail(n, "%s is %q; write a whole number from 1 to %d", name, text, most)
-		}
-		*to = v
-		return nil
-	}
-}
-
-// text is one line, with nothing in it that cannot be seen.
-func (r *reader) text(n ast.Node, name string) (string, error) {
-	text := ""
-	switch n := n.(type) {
-	case *ast.StringNode:
-		text = n.Value
-	case *ast.IntegerNode:
-		text = n.GetToken().Value
-	case *ast.FloatNode:
-		text = n.GetToken().Value
-	default:
-		return "", r.fail(n, "%s: write one line of text here", name)
-	}
-	switch {
-	case strings.TrimSpace(text) == "":
-		return "", r.fail(n, "%s is empty; take it out", name)
-	case text != strings.TrimSpace(text):
-		return "", r.fail(n, "%s begins or ends with a space", name)
-	case len(text) > maxWord:
-		return "", r.fail(n, "%s has more than %d bytes", name, maxWord)
-	case !plain(text):
-		return "", r.fail(n, "%s holds a character that cannot be seen, such as the end of a line", name)
-	}
-	return text, nil
-}
-
-// plain reports whether all of a text can be seen.
-func plain(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
 }

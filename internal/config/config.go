@@ -10,9 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
+	"airlock/internal/yamlfile"
 )
 
 // A Config is the settings. Default gives those that hold where the file says nothing.
@@ -43,8 +44,13 @@ func Default() *Config {
 	}
 }
 
-// maxFile is how large the file may be.
-const maxFile = 64 << 10
+// An Error is what is wrong with the file, and where.
+type Error = yamlfile.Error
+
+const (
+	maxFile        = 64 << 10 // bytes
+	maxCollections = 1000
+)
 
 // Load reads the file. Where there is none, the defaults hold. An error of what the file
 // says is an *Error.
@@ -111,35 +117,70 @@ func Parse(path string, text []byte) (*Config, error) {
 // parse says too whether the file has an ai section.
 func parse(path string, text []byte) (c *Config, ai bool, err error) {
 	c = Default()
-	r := &reader{file: path}
-	root, err := r.parse(text)
+	root, err := yamlfile.Parse(path, text, yamlfile.Bounds{Bytes: maxFile, Collections: maxCollections, What: "settings"})
 	if err != nil {
 		return nil, false, err
 	}
-	if root == nil {
+	if root.Empty() {
 		return c, false, nil
 	}
 	m := c.members()
-	m["ai"] = func(r *reader, name string, n ast.Node) error {
+	m["ai"] = func(name string, n yamlfile.Node) error {
 		ai = true
-		return c.AI.read(r, name, n)
+		return c.AI.read(name, n)
 	}
-	if err := r.mapping(root, "the settings", m); err != nil {
+	if err := root.Mapping("the settings", m); err != nil {
 		return nil, false, err
 	}
 	return c, ai, nil
 }
 
 // members are what the file may hold beside ai: here a new setting is added.
-func (c *Config) members() members {
-	return members{
-		"record": section(members{
-			"max_age":  age(&c.Record.MaxAge),
-			"max_size": size(&c.Record.MaxSize),
+func (c *Config) members() yamlfile.Members {
+	return yamlfile.Members{
+		"record": yamlfile.Section(yamlfile.Members{
+			"max_age":  yamlfile.Span(&c.Record.MaxAge),
+			"max_size": yamlfile.Size(&c.Record.MaxSize),
 		}),
 		"plugins": folders(&c.Plugins),
-		"approval": section(members{
-			"expires": age(&c.Approval.Expires),
+		"approval": yamlfile.Section(yamlfile.Members{
+			"expires": yamlfile.Span(&c.Approval.Expires),
 		}),
+	}
+}
+
+// maxFolders is how many folders a list may have.
+const maxFolders = 100
+
+// folders is a list of folders, absolute or below the home folder.
+func folders(to *[]string) yamlfile.Set {
+	return func(name string, n yamlfile.Node) error {
+		list, ok := n.List()
+		if !ok {
+			return n.Fail("%s is a list of folders, such as [~/plugins]", name)
+		}
+		if len(list) > maxFolders {
+			return n.Fail("%s has more than %d folders", name, maxFolders)
+		}
+		var out []string
+		for _, item := range list {
+			text, err := item.Scalar(name)
+			if err != nil {
+				return err
+			}
+			if rest, ok := strings.CutPrefix(text, "~/"); ok {
+				home, err := os.UserHomeDir()
+				if err != nil {
+					return item.Fail("%s: there is no home folder for ~", name)
+				}
+				text = filepath.Join(home, rest)
+			}
+			if !filepath.IsAbs(text) {
+				return item.Fail("%s: %q is neither absolute nor below ~/", name, text)
+			}
+			out = append(out, filepath.Clean(text))
+		}
+		*to = out
+		return nil
 	}
 }
