@@ -7,5 +7,9 @@
 // file server; and, inside the monitor, the guest agent as PID 1. The agent speaks over
 // the keeper's stdin and stdout, which the monitor hands on to it.
 //
+// A sandbox has no network unless its Spec asks for the host's: then commands open TCP and
+// UDP sockets of the host, and reach and offer what the person's own programs could,
+// services on the host's loopback included. network_linux.go says what stays shut.
+//
 // The package must not know what a sandbox is used for, nor read what it changed.
 package gvisor

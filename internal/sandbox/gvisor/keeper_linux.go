@@ -163,6 +163,11 @@ func (k *keeper) start() (notes []string, err error) {
 	if err := k.boundStderr(); err != nil {
 		return nil, err
 	}
+	if p.HostNetwork {
+		if err := giveUpNetwork(); err != nil {
+			return nil, err
+		}
+	}
 	// Attached: the engine's processes die with this one, however it ends.
 	k.c, err = container.New(k.conf, container.Args{
 		ID: p.ID, Spec: spec, BundleDir: p.Dir, Attached: true, ExecFile: exe,
@@ -228,7 +233,7 @@ func engineConfig(p *plan) (*config.Config, error) {
 	config.RegisterFlags(set)
 	settings := map[string]string{
 		"root":                        filepath.Join(p.Dir, "root"),
-		"network":                     "none",
+		"network":                     engineNetwork(p.HostNetwork),
 		"overlay2":                    "root:" + p.Filestore,
 		"in-sandbox-cgroup":           "v2",
 		"ignore-cgroups":              strconv.FormatBool(p.Cgroup == ""),

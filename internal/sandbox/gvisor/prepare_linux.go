@@ -56,7 +56,7 @@ func (b *box) prepare() (*plan, error) {
 	p := &plan{
 		Source: source(), ID: b.spec.ID, Dir: b.dir, EngineLog: b.driver.opts.EngineLog, Filestore: filestore(b.dir),
 		CPUs: b.spec.Limits.CPUs, Memory: b.spec.Limits.Memory, Agent: b.driver.opts.Agent,
-		UpperMemory: b.driver.opts.UpperMemory,
+		UpperMemory: b.driver.opts.UpperMemory, HostNetwork: b.spec.HostNetwork,
 	}
 	var err error
 	if p.Hidden, err = writeHidden(filepath.Join(b.dir, "hidden.tar"), b.spec.Hide); err != nil {
@@ -139,13 +139,13 @@ func (b *box) ociSpec(p *plan) (*specs.Spec, error) {
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.PIDNamespace},
 				{Type: specs.MountNamespace},
-				{Type: specs.NetworkNamespace},
 				{Type: specs.UTSNamespace},
 				{Type: specs.IPCNamespace},
 			},
 		},
 		Annotations: map[string]string{},
 	}
+	b.network(spec)
 	if uid != 0 {
 		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
 		spec.Linux.UIDMappings = []specs.LinuxIDMapping{{ContainerID: uid, HostID: uid, Size: 1}}

@@ -36,6 +36,7 @@ type plan struct {
 	// UpperMemory bounds what reading out takes; 0 is the default.
 	UpperMemory int64 `json:"upper_memory"`
 	Hidden      bool  `json:"hidden"` // the upper layer starts from Dir/hidden.tar
+	HostNetwork bool  `json:"host_network"`
 }
 
 type reply struct {

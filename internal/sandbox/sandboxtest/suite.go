@@ -46,6 +46,8 @@ func Run(t *testing.T, opts *Options) {
 		{"hidden paths do not exist", hidden},
 		{"a read-only path cannot be changed", readOnly},
 		{"there is no network", noNetwork},
+		{"the host's network is there when it is asked for", hostNetwork},
+		{"the host's network is all that is there then", hostNetworkOnly},
 		{"the host's processes cannot be seen or signalled", noProcesses},
 		{"the host's sockets cannot be reached", noSockets},
 		{"the agent's connection cannot be reached by commands", agentIsSafe},
