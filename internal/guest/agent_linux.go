@@ -160,7 +160,7 @@ func (a *Agent) slot(ctx context.Context) error {
 func capabilities() []string {
 	return []string{
 		agent.CapExec, agent.CapStream, agent.CapInput, agent.CapTTY,
-		agent.CapCancel, agent.CapFiles, agent.CapRaw,
+		agent.CapCancel, agent.CapFiles, agent.CapRaw, agent.CapRest,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,9 +156,14 @@ func (c *call) program() (*program, error) {
 		who.name, who.home = "", ""
 	}
 	env, path := environment(c.opts, who)
+	mark := ""
+	if c.opts.EndRest {
+		mark = newMark()
+		env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, agent.EnvExec+"=") }), mark)
+	}
 	return &program{
 		env: env, path: path, dir: c.opts.Cwd, cred: cred, uid: int(who.uid),
-		stdin: c.opts.Stdin, input: c.opts.Input, tty: c.opts.TTY, maxProcs: c.opts.MaxProcs,
+		stdin: c.opts.Stdin, input: c.opts.Input, tty: c.opts.TTY, maxProcs: c.opts.MaxProcs, mark: mark,
 	}, nil
 }
 
@@ -253,6 +259,7 @@ func (c *call) run(p *program, to [2]sink) *agent.ExecResult {
 			c.ended(res)
 		}
 	}
+	proc.endRest()
 	proc.release()
 	proc.outcome(res)
 	for i, text := range []*string{&res.Stdout, &res.Stderr} {

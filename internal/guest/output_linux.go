@@ -81,14 +81,18 @@ type pump struct {
 	src  *os.File
 	sink sink
 	done chan struct{} // closed when the sink has all that belongs to the answer
+
+	// exact leaves out what is printed after the command's end, by what it left behind.
+	exact bool
+	once  sync.Once // of settle
 }
 
 // pump starts to read src, which it closes. The pump ends at the end of the stream; or,
 // once settle was called, when everything that was there has been taken and nothing
 // more came for a while. In that case somebody in the background holds the other end:
 // the agent goes on reading, to nowhere, so that it does not die of SIGPIPE.
-func (a *Agent) pump(src *os.File, to sink) *pump {
-	p := &pump{src: src, sink: to, done: make(chan struct{})}
+func (a *Agent) pump(src *os.File, to sink, exact bool) *pump {
+	p := &pump{src: src, sink: to, done: make(chan struct{}), exact: exact}
 	go func() {
 		over := p.run(&a.chunks)
 		kept := !over && a.left.add(src)
@@ -102,8 +106,8 @@ func (a *Agent) pump(src *os.File, to sink) *pump {
 	return p
 }
 
-// settle says that the command has ended. It does not wait.
-func (p *pump) settle() { p.src.SetReadDeadline(past) }
+// settle says that the command has ended. It does not wait, and may be called twice.
+func (p *pump) settle() { p.once.Do(func() { p.src.SetReadDeadline(past) }) }
 
 // run reports whether the stream is over.
 func (p *pump) run(chunks *sync.Pool) bool {
@@ -119,7 +123,13 @@ func (p *pump) run(chunks *sync.Pool) bool {
 		}
 		n, err := p.src.Read(chunk[:])
 		if n > 0 {
-			p.sink.take(chunk[:n])
+			taken := int64(n)
+			if p.exact && !ended.IsZero() {
+				taken = min(taken, max(must, 0))
+			}
+			if taken > 0 {
+				p.sink.take(chunk[:taken])
+			}
 			must -= int64(n)
 		}
 		switch {
@@ -131,7 +141,7 @@ func (p *pump) run(chunks *sync.Pool) bool {
 			// A goroutine that was held up for longer than the silence gets here without
 			// having tried to read.
 			if must > 0 && time.Since(ended) <= settleLimit {
-				must = p.pending()
+				must = min(must, p.pending())
 				if must > 0 {
 					continue
 				}

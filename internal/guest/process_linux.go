@@ -55,6 +55,7 @@ type program struct {
 	input    bool
 	tty      *agent.TTY
 	maxProcs int64
+	mark     string // of its environment; "": what it leaves running goes on
 	helper   bool // it prepares the call's program: input and signals are not for it
 }
 
@@ -68,6 +69,7 @@ type process struct {
 	held   int             // the command's end of it; -1: none. It is release's to close
 	pumps  []*pump
 	group  *cgroup // nil: no limit of processes
+	mark   string  // as program's
 }
 
 // start starts p, with its output going to out and errs; a terminal's all goes to out.
@@ -81,7 +83,7 @@ func (a *Agent) start(p *program, out, errs sink) (*process, error) {
 		return nil, notStarted(failed, "%w", err)
 	}
 	defer io.closeTheirs()
-	proc := &process{a: a, master: io.master, held: io.held, stdin: io.stdin}
+	proc := &process{a: a, master: io.master, held: io.held, stdin: io.stdin, mark: p.mark}
 	if p.maxProcs > 0 {
 		if proc.group, err = a.cgroups.create(p.maxProcs); err != nil {
 			io.closeOurs()
@@ -111,7 +113,8 @@ func (a *Agent) start(p *program, out, errs sink) (*process, error) {
 	}
 	sinks := []sink{out, errs}
 	for i, f := range io.outputs {
-		proc.pumps = append(proc.pumps, a.pump(f, sinks[i]))
+		exact := p.mark != "" && p.tty == nil
+		proc.pumps = append(proc.pumps, a.pump(f, sinks[i], exact))
 	}
 	if p.stdin != "" {
 		proc.fed = proc.stdin.first(p.stdin)
@@ -204,11 +207,7 @@ func badFolder(p *program, err error, programIsOpen bool) error {
 // group: politely, then after a grace period for good. It returns when the command is
 // gone, or after killLimit.
 func (p *process) end() {
-	polite := unix.SIGTERM
-	if p.master != nil {
-		polite = unix.SIGHUP // what a terminal's end means; shells ignore SIGTERM there
-	}
-	p.a.reaper.signal(p.child, polite)
+	p.a.reaper.signal(p.child, p.polite())
 	p.a.reaper.signal(p.child, unix.SIGCONT) // a stopped process takes no signal
 	for deadline := time.Now().Add(killGrace); time.Now().Before(deadline); {
 		select {
@@ -232,6 +231,14 @@ func (p *process) end() {
 	case <-p.done:
 	case <-time.After(killLimit):
 	}
+}
+
+// polite is the signal that asks the command to end.
+func (p *process) polite() unix.Signal {
+	if p.master != nil {
+		return unix.SIGHUP // what a terminal's end means; shells ignore SIGTERM there
+	}
+	return unix.SIGTERM
 }
 
 // release lets go of everything that the command held, once it has ended: its output

@@ -1,0 +1,167 @@
+package guest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"airlock/agent"
+)
+
+const (
+	restPoll   = time.Millisecond // the first wait for what is left; each is twice the one before
+	maxEnviron = 256 << 10        // bytes of a process's environment that are looked through
+)
+
+// newMark is a variable that no other command has.
+func newMark() string {
+	return fmt.Sprintf("%s=%016x%016x", agent.EnvExec, rand.Uint64(), rand.Uint64())
+}
+
+// endRest ends what the command left running, where that was asked for: politely, then
+// after a grace period for good. The command itself has ended. What its outputs still
+// have from its own time is taken; what others print from now on is not.
+func (p *process) endRest() {
+	if p.mark == "" {
+		return
+	}
+	for _, pump := range p.pumps {
+		if pump.exact {
+			pump.settle()
+		}
+	}
+	told := map[int]bool{}
+	wait := restPoll
+	for deadline := time.Now().Add(killGrace); time.Now().Before(deadline); wait *= 2 {
+		left := p.left()
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			if !told[pid] {
+				told[pid] = true
+				_ = unix.Kill(pid, p.polite())
+				_ = unix.Kill(pid, unix.SIGCONT)
+			}
+		}
+		time.Sleep(min(wait, time.Until(deadline)))
+	}
+	p.group.freeze()
+	for deadline := time.Now().Add(walkLimit); time.Now().Before(deadline); time.Sleep(killPoll) {
+		left := p.left()
+		if len(left) == 0 {
+			break
+		}
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	p.group.kill()
+}
+
+// left are the processes that the command left behind: those of its session and of its
+// control group, those that have its mark in their environment, and what descends from any
+// of them. A process that left the session and wiped its environment too is not found.
+func (p *process) left() []int {
+	if p.a.reaper.childless() {
+		return nil // orphans would be the agent's children
+	}
+	all := map[int]procStat{}
+	for _, pid := range processes() {
+		if stat, ok := readStat(pid); ok && stat.state != 'Z' {
+			all[pid] = stat
+		}
+	}
+	session := p.pid
+	if !p.a.reaper.owns(p.child) {
+		session = -1 // another command has the number by now
+	}
+	ours := p.group.members()
+	var open []int // whose origin is to be looked up
+	for pid, stat := range all {
+		switch {
+		case ours[pid]:
+		case stat.session == session:
+			ours[pid] = true
+		case p.a.reaper.orphan(pid, stat.parent):
+			open = append(open, pid)
+		}
+	}
+	for _, pid := range open {
+		if marked(pid, p.mark) {
+			ours[pid] = true
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for pid, stat := range all {
+			if !ours[pid] && ours[stat.parent] {
+				ours[pid], grown = true, true
+			}
+		}
+	}
+	var left []int
+	for pid := range ours {
+		if _, alive := all[pid]; alive {
+			left = append(left, pid)
+		}
+	}
+	return left
+}
+
+// marked reports whether a process was started with this variable.
+func marked(pid int, variable string) bool {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return false // another user's, who could not be signalled either
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, maxEnviron))
+	return bytes.Contains(append([]byte{0}, data...), []byte("\x00"+variable+"\x00"))
+}
+
+// members are the processes in the group.
+func (g *cgroup) members() map[int]bool {
+	pids := map[int]bool{}
+	if g == nil {
+		return pids
+	}
+	data, _ := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+	for field := range strings.FieldsSeq(string(data)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 1 && pid != os.Getpid() {
+			pids[pid] = true
+		}
+	}
+	return pids
+}
+
+// childless reports that this process has no children, running or not, and that every
+// orphan would be one: so that no command has left anything.
+func (r *reaper) childless() bool {
+	if !r.all {
+		return false
+	}
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return errors.Is(err, unix.ECHILD)
+}
+
+// orphan reports whether a process may be what a command of this agent left behind: all
+// that is known is that it is no command that runs.
+func (r *reaper) orphan(pid, parent int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, command := r.children[pid]; command {
+		return false
+	}
+	return !r.all || parent == os.Getpid()
+}
