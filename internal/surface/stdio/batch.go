@@ -5,10 +5,6 @@ import (
 	"sync"
 )
 
-// maxHeld is how many bytes of answers may wait for one that comes before them. Beyond
-// that no further call of the batch is begun.
-const maxHeld = 64 << 20
-
 // A batch is calls that run at once and are answered in their order.
 type batch struct {
 	mu      sync.Mutex
@@ -16,6 +12,7 @@ type batch struct {
 	begun   int
 	answers [][]byte // nil: not there yet, or written
 	held    int      // bytes of answers
+	maxHeld int
 	failed  bool
 	ended   bool // no further call is to begin
 }
@@ -26,13 +23,16 @@ func (s *Server) batch(ctx, running context.Context, calls []call, o *outlet) (f
 	if len(calls) == 0 {
 		return false, o.write(ctx, []byte("[]\n"))
 	}
-	jobs := s.Jobs
+	jobs, held := s.Jobs, s.MaxHeld
 	if jobs < 1 {
 		jobs = defaultJobs
 	}
+	if held < 1 {
+		held = defaultHeld
+	}
 	running, stop := context.WithCancel(running)
 	defer stop()
-	b := &batch{answers: make([][]byte, len(calls))}
+	b := &batch{answers: make([][]byte, len(calls)), maxHeld: held}
 	b.change = sync.NewCond(&b.mu)
 	var workers sync.WaitGroup
 	for range min(jobs, len(calls)) {
@@ -70,7 +70,7 @@ func (s *Server) batch(ctx, running context.Context, calls []call, o *outlet) (f
 func (b *batch) begin() (i int, more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.held > maxHeld && !b.ended {
+	for b.held > b.maxHeld && !b.ended {
 		b.change.Wait()
 	}
 	if b.ended || b.begun == len(b.answers) {

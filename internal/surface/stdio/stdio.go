@@ -11,8 +11,11 @@ import (
 	"sync"
 )
 
-// defaultJobs is how many calls of a batch run at once where nobody says.
-const defaultJobs = 8
+// What holds where nobody says.
+const (
+	defaultJobs = 8
+	defaultHeld = 64 << 20
+)
 
 // A Server answers lines. Its members do not change while it serves.
 type Server struct {
@@ -23,6 +26,10 @@ type Server struct {
 
 	// Jobs is how many calls of a batch run at once; 0: 8.
 	Jobs int
+
+	// MaxHeld is how many bytes of a batch's answers may wait for one that comes before them;
+	// beyond that no further call of it is begun. 0: 64 MiB.
+	MaxHeld int
 }
 
 // Serve answers the lines of in until it ends, one after the other. It reports whether an
@@ -82,7 +89,7 @@ func (s *Server) one(ctx context.Context, c *call) (text []byte, ok bool) {
 	document, ok := s.Call(ctx, c.tool, c.params)
 	text, err := oneLine(document)
 	if err != nil {
-		return failure(fmt.Sprintf("the answer of %q is no JSON document: %v", c.tool, err)), false
+		return failure(fmt.Sprintf("the answer of %.80q is no JSON document: %v", c.tool, err)), false
 	}
 	return text, ok
 }
