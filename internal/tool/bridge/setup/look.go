@@ -22,10 +22,12 @@ func (e *NotFoundError) Error() string {
 	switch {
 	case e.What == "script":
 		return "Agent not found: " + e.Path
+	case e.Python && e.Found != "":
+		return "Python interpreter not found: " + e.Path + "; for that of PATH write python: " + e.Found
 	case e.Python:
 		return "Python interpreter not found: " + e.Path
 	case e.Found != "":
-		return "Interpreter not found: " + e.Path + "; to use that of PATH, write command: " + e.Found
+		return "Interpreter not found: " + e.Path + "; for that of PATH write command: " + e.Found
 	}
 	return "Interpreter not found: " + e.Path
 }
@@ -112,8 +114,8 @@ func runnable(st fs.FileInfo, path string) error {
 	return nil
 }
 
-// within reports whether a path is below a folder; both are absolute and clean.
+// within reports whether a path is a folder or below it; both are absolute and clean.
 func within(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
-	return err == nil && rel != "." && filepath.IsLocal(rel)
+	return err == nil && filepath.IsLocal(rel)
 }

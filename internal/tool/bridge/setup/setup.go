@@ -78,7 +78,7 @@ type Agent struct {
 	Script      string
 	Interpreter string
 	Python      bool   // Interpreter is Python's: python says so, or nothing does
-	Found       string // where PATH has what command names by a word that the workspace has not; "" where it has none
+	Found       string // where PATH has what python or command names by a word and the workspace has not; "" where it has none
 
 	Args     []Option        // in the order in which they are given to the agent
 	Params   map[string]Rule // of single parameters
