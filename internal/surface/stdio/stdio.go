@@ -27,13 +27,13 @@ type Server struct {
 	// Jobs is how many calls of a batch run at once; 0: 8.
 	Jobs int
 
-	// MaxHeld is how many bytes of a batch's answers may wait for one that comes before them;
-	// beyond that no further call of it is begun. 0: 64 MiB.
+	// MaxHeld is how many bytes of answers a batch may come to. Beyond that no further call of
+	// it is begun, and says so. 0: 64 MiB.
 	MaxHeld int
 }
 
-// Serve answers the lines of in until it ends, one after the other. It reports whether an
-// answer was an error's. It fails where in cannot be read or out cannot be written, and with
+// Serve answers the lines of in until it ends, one after the other, each in one Write. It
+// reports whether an answer was an error's. It fails where in cannot be read or out cannot be written, and with
 // ctx's error when that is done first; then what runs is ended, and lines that wait are not
 // answered. Nothing is left running, but where it has failed a Read of in, or a Write to
 // out, that has not returned may still do so: the two are not to be used again.
@@ -71,10 +71,13 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) (failed
 func (s *Server) answer(ctx context.Context, l *line, r *reader, o *outlet) (failed bool, err error) {
 	running, done := r.cancels.begin(ctx, l.number)
 	defer done()
+	var text []byte
+	var ok bool
 	if l.batch {
-		return s.batch(ctx, running, l.calls, o)
+		text, ok = s.batch(running, l.calls)
+	} else {
+		text, ok = s.one(running, &l.calls[0])
 	}
-	text, ok := s.one(running, &l.calls[0])
 	return !ok, o.write(ctx, append(text, '\n'))
 }
 

@@ -297,7 +297,7 @@ func (g *gone) Write(p []byte) (int, error) {
 func TestAReaderThatHasGoneEndsAll(t *testing.T) {
 	for name, in := range map[string]string{
 		"one call": `{"tool":"a"}` + "\n" + `{"tool":"wait"}` + "\n",
-		"a batch":  `[{"tool":"a"},{"tool":"wait"},{"tool":"wait"},{"tool":"wait"}]` + "\n",
+		"a batch":  `[{"tool":"a"},{"tool":"a"}]` + "\n" + `[{"tool":"wait"},{"tool":"wait"}]` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&stdio.Server{Call: echo}).Serve(t.Context(), strings.NewReader(in), &gone{left: 3})
@@ -362,38 +362,43 @@ func TestABatchRunsAsManyAsItMay(t *testing.T) {
 	}
 }
 
-// TestABatchHoldsABoundedAmount: while the first call takes long, the answers of others
-// wait in memory, and when they are large no more calls begin.
+// TestABatchHoldsABoundedAmount: where its answers are large, the calls that have not begun
+// are not made, and say so. Another line has all the room again.
 func TestABatchHoldsABoundedAmount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var made atomic.Int64
-		document := json.RawMessage(`"` + strings.Repeat("x", 1<<10) + `"`)
-		s := &stdio.Server{Jobs: 4, MaxHeld: 8 << 10, Call: func(_ context.Context, name string, _ json.RawMessage) (json.RawMessage, bool) {
-			if name == "slow" {
-				time.Sleep(time.Hour)
-				if n := made.Load(); n > 8+4 {
-					t.Errorf("%d calls were made while the first ran", n)
-				}
-				return json.RawMessage("1"), true
-			}
-			made.Add(1)
-			return document, true
-		}}
-		var out counter
-		in := `[{"tool":"slow"}` + strings.Repeat(`,{"tool":"a"}`, 30) + "]"
-		if failed, err := s.Serve(t.Context(), strings.NewReader(in), &out); failed || err != nil {
-			t.Errorf("Serve: %t, %v", failed, err)
+	var made atomic.Int64
+	document := json.RawMessage(`"` + strings.Repeat("x", 1<<10) + `"`)
+	s := &stdio.Server{Jobs: 4, MaxHeld: 8 << 10, Call: func(context.Context, string, json.RawMessage) (json.RawMessage, bool) {
+		made.Add(1)
+		return document, true
+	}}
+	batch := `[{"tool":"a"}` + strings.Repeat(`,{"tool":"a"}`, 29) + "]\n"
+	var out writes
+	failed, err := s.Serve(t.Context(), strings.NewReader(batch+batch), &out)
+	if !failed || err != nil {
+		t.Errorf("Serve: %t, %v", failed, err)
+	}
+	if n := made.Load(); n < 2*8 || n > 2*(8+4) {
+		t.Errorf("%d calls were made", n)
+	}
+	if len(out) != 2 {
+		t.Fatalf("%d writes, want one of each line", len(out))
+	}
+	for _, text := range out {
+		var answers []any
+		if err := json.Unmarshal([]byte(text), &answers); err != nil || len(answers) != 30 {
+			t.Fatalf("%d answers, %v", len(answers), err)
 		}
-		if want := len("[1") + 30*(len(document)+1) + len("]\n"); int(out) != want {
-			t.Errorf("%d bytes were written, want %d", out, want)
+		if last := fmt.Sprint(answers[29]); !strings.Contains(last, "Not started: this batch's answers have more than 8192 bytes") {
+			t.Errorf("the last answer is %s", last)
 		}
-	})
+	}
 }
 
-type counter int
+// writes are what was written, each by itself.
+type writes []string
 
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
 	return len(p), nil
 }
 
