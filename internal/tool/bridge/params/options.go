@@ -20,7 +20,7 @@ const (
 func (r *Rules) Options(prepared json.RawMessage) ([]string, error) {
 	values, err := object(prepared)
 	if err != nil {
-		return nil, fmt.Errorf("options of %s: the JSON %w", r.agent.Name, err)
+		return nil, fmt.Errorf("options of %s: the text %w", r.agent.Name, err)
 	}
 	return r.options(values)
 }

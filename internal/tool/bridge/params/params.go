@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -60,13 +61,13 @@ func New(a *setup.Agent, s *setup.Security) (*Rules, error) {
 	if s.Validate && !slices.Contains([]setup.Sanitizing{setup.Strip, setup.Refuse, setup.Off}, s.Sanitize) {
 		return nil, fmt.Errorf("sanitize_inputs is %q: write strip, refuse or off", s.Sanitize)
 	}
-	r := &Rules{agent: a, security: *s, rules: a.Params}
+	r := &Rules{agent: a, security: *s, rules: rulesOf(a)}
 	defaults, err := encode(a.Defaults)
 	if err != nil {
 		return nil, fmt.Errorf("agent %s: defaults: %w", a.Name, err)
 	}
 	if _, err := tool.ParseJSON(defaults); err != nil {
-		return nil, fmt.Errorf("agent %s: defaults: the JSON %w", a.Name, err)
+		return nil, fmt.Errorf("agent %s: defaults: the text %w", a.Name, err)
 	}
 	if _, given := a.Defaults[reserved]; given {
 		return nil, fmt.Errorf("agent %s: defaults: %s is the bridge's own: choose another name", a.Name, reserved)
@@ -86,6 +87,20 @@ func New(a *setup.Agent, s *setup.Security) (*Rules, error) {
 		r.schema = sync.OnceValues(func() (*checker, error) { return newChecker(schema) })
 	}
 	return r, nil
+}
+
+// rulesOf are the rules of an agent's single parameters: a prompt is for a model to read,
+// and is left as it is.
+func rulesOf(a *setup.Agent) map[string]setup.Rule {
+	if a.Kind != setup.ACP {
+		return a.Params
+	}
+	rules := map[string]setup.Rule{}
+	maps.Copy(rules, a.Params)
+	rule := rules["prompt"]
+	rule.Raw = true
+	rules["prompt"] = rule
+	return rules
 }
 
 // Prepare gives the parameters as the agent gets them: an object with the defaults in it, in
@@ -142,7 +157,7 @@ func (r *Rules) parse(args json.RawMessage) (map[string]any, error) {
 	}
 	values, err := object(args)
 	if err != nil {
-		return nil, &ValidationError{changes.Printable("Invalid parameters: the JSON " + err.Error()), tool.ParseError}
+		return nil, &ValidationError{changes.Printable("Invalid parameters: the text " + err.Error()), tool.ParseError}
 	}
 	if _, given := values[reserved]; given {
 		return nil, invalid("Invalid parameters: %s is the bridge's own: choose another name", reserved)
@@ -152,7 +167,7 @@ func (r *Rules) parse(args json.RawMessage) (map[string]any, error) {
 	}
 	defaults, err := object(r.defaults) // read anew: what is prepared is changed in place
 	if err != nil {
-		return nil, fmt.Errorf("agent %s: defaults: the JSON %w", r.agent.Name, err)
+		return nil, fmt.Errorf("agent %s: defaults: the text %w", r.agent.Name, err)
 	}
 	for name, value := range defaults {
 		if _, given := values[name]; !given {
@@ -196,7 +211,7 @@ func (r *Rules) complete(values map[string]any) error {
 	return invalid("Missing %s: give one of them", strings.Join(r.either, " or "))
 }
 
-// object reads a JSON object. The error goes on behind "the JSON".
+// object reads a JSON object. The error goes on behind "the text".
 func object(text json.RawMessage) (map[string]any, error) {
 	value, err := tool.ParseJSON(text)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"airlock/internal/tool"
 	"airlock/internal/tool/bridge/setup"
@@ -37,8 +38,11 @@ func Published(a *setup.Agent) json.RawMessage {
 		schema = json.RawMessage(promptSchema)
 	}
 	doc, err := object(schema)
-	if err != nil || len(a.Defaults) == 0 {
+	if _, refers := doc["$ref"]; err != nil || refers || len(a.Defaults) == 0 {
 		return schema // one that is none is the registry's to refuse
+	}
+	if !refersToStable(doc) {
+		return outline(a)
 	}
 	relax(doc, a.Defaults)
 	showDefaults(doc, a.Defaults)
@@ -118,13 +122,11 @@ func showDefaults(doc map[string]any, defaults map[string]json.RawMessage) {
 		if err != nil || len(text) > maxShown {
 			continue
 		}
-		switch property := properties[name].(type) {
-		case map[string]any:
-			property["default"] = value
-		case nil:
-			if !bounded {
-				properties[name] = map[string]any{"default": value}
-			}
+		property, given := properties[name]
+		if doc, ok := property.(map[string]any); ok {
+			doc["default"] = value
+		} else if !given && !bounded {
+			properties[name] = map[string]any{"default": value}
 		}
 	}
 	if len(properties) > 0 {
@@ -166,6 +168,28 @@ func relax(doc map[string]any, defaults map[string]json.RawMessage) {
 		relaxPart(needed, defaults)
 	}
 }
+
+// refersToStable reports whether all references in a schema are to parts that relax leaves
+// where they are.
+func refersToStable(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return !slices.ContainsFunc(v, func(part any) bool { return !refersToStable(part) })
+	case map[string]any:
+		for name, part := range v {
+			to, ok := part.(string)
+			if name == "$ref" && ok && to != "#" && !slices.ContainsFunc(stable, func(prefix string) bool { return strings.HasPrefix(to, prefix) }) {
+				return false
+			}
+			if !refersToStable(part) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+var stable = []string{"#/definitions/", "#/properties/", "#/patternProperties/", "#/additionalProperties"}
 
 func relaxPart(part any, defaults map[string]json.RawMessage) {
 	if doc, ok := part.(map[string]any); ok {
