@@ -20,6 +20,7 @@ import (
 type Config struct {
 	Record   Record
 	Plugins  []string // folders in which plugins are looked for, beside the usual one; absolute
+	Bridges  []string // configurations whose agents are tools for every surface; absolute
 	Approval Approval
 	AI       AI
 }
@@ -142,25 +143,26 @@ func (c *Config) members() yamlfile.Members {
 			"max_age":  yamlfile.Span(&c.Record.MaxAge),
 			"max_size": yamlfile.Size(&c.Record.MaxSize),
 		}),
-		"plugins": folders(&c.Plugins),
+		"plugins": paths(&c.Plugins, "folders", "~/plugins"),
+		"bridges": paths(&c.Bridges, "files", "~/agents/config.yaml"),
 		"approval": yamlfile.Section(yamlfile.Members{
 			"expires": yamlfile.Span(&c.Approval.Expires),
 		}),
 	}
 }
 
-// maxFolders is how many folders a list may have.
-const maxFolders = 100
+// maxPaths is how many paths a list may have.
+const maxPaths = 100
 
-// folders is a list of folders, absolute or below the home folder.
-func folders(to *[]string) yamlfile.Set {
+// paths is a list of paths of what, absolute or below the home folder.
+func paths(to *[]string, what, such string) yamlfile.Set {
 	return func(name string, n yamlfile.Node) error {
 		list, ok := n.List()
 		if !ok {
-			return n.Fail("%s is a list of folders, such as [~/plugins]", name)
+			return n.Fail("%s is a list of %s, such as [%s]", name, what, such)
 		}
-		if len(list) > maxFolders {
-			return n.Fail("%s has more than %d folders", name, maxFolders)
+		if len(list) > maxPaths {
+			return n.Fail("%s has more than %d %s", name, maxPaths, what)
 		}
 		var out []string
 		for _, item := range list {

@@ -76,7 +76,7 @@ func TestWrongSettings(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"an unknown member", "recrod: {}\n", `c.yaml:1:1: the settings: there is no "recrod"; did you mean "record"?`},
 		{"one within", "record:\n  max_age: 3d\n  maxsize: 1g\n", `c.yaml:3:3: record: there is no "maxsize"; did you mean "max_size"?`},
-		{"one like none", "color: red\n", `there is no "color"; there is ai, approval, plugins, record`},
+		{"one like none", "color: red\n", `there is no "color"; there is ai, approval, bridges, plugins, record`},
 		{"a member twice", "approval: {expires: 5m}\nrecord: {}\napproval: {expires: 5m}\n", `c.yaml:3:1: `},
 		{"no value", "plugins:\n", `c.yaml:1:1: plugins has no value; take it out`},
 		{"a time without a unit", "approval: {expires: 5}\n", `c.yaml:1:21: expires is "5"; write a time span such as 90d`},
