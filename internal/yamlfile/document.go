@@ -47,6 +47,10 @@ type Bounds struct {
 	// Depth is how deep brackets, and dashes on one line, may nest; 0: as Collections says.
 	Depth int
 
+	// Words is how many words and signs there may be, and so how many members: the parser
+	// compares each with those before it. 0: as many as Bytes leaves room for.
+	Words int
+
 	// What the file is, in the plural, for errors: "settings".
 	What string
 }
@@ -94,6 +98,9 @@ type reader struct {
 
 // check refuses what such files do not need and what could make little text mean much.
 func (r *reader) check(tokens token.Tokens) error {
+	if r.bounds.Words > 0 && len(tokens) > r.bounds.Words {
+		return r.whole(fmt.Sprintf("it has more than %d words and signs", r.bounds.Words))
+	}
 	count, depth, dashes, line := 0, 0, 0, 0
 	for _, tk := range tokens {
 		switch tk.Type {

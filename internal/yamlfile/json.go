@@ -3,7 +3,6 @@ package yamlfile
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +14,10 @@ import (
 
 const (
 	maxJSON   = 256 << 10 // bytes of a value as JSON
-	maxDepth  = 64        // of lists and mappings within each other
+	maxDepth  = 32        // of lists and mappings within each other
 	maxDigits = 64        // characters of a number
+
+	leastExponent = -400 // of a number; ParseFloat has the most
 )
 
 // JSON is the value as JSON: mappings in their order, numbers digit by digit as they are
@@ -48,7 +49,7 @@ func (w *jsonWriter) value(n Node, depth int) error {
 		w.out.WriteString("null")
 	case *ast.BoolNode:
 		w.out.WriteString(strconv.FormatBool(m.Value))
-	case *ast.IntegerNode, *ast.FloatNode:
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		return w.number(n, m.GetToken().Value)
 	case *ast.StringNode:
 		return w.word(n, m)
@@ -144,10 +145,12 @@ func (w *jsonWriter) text(n Node, text string) error {
 
 // number writes a number as it is written, so that none of its digits is lost.
 func (w *jsonWriter) number(n Node, text string) error {
-	switch f, err := strconv.ParseFloat(text, 64); {
+	_, after, _ := strings.Cut(strings.ToLower(text), "e")
+	exponent, _ := strconv.Atoi(after) // one that is too large is the least or the most there is
+	switch _, err := strconv.ParseFloat(text, 64); {
 	case !isNumber(text):
 		return n.Fail("%s: write the number %q as JSON does, such as 8, -0.5 or 1e3, or put it in quotes", w.name, text)
-	case len(text) > maxDigits || err != nil || math.IsInf(f, 0):
+	case len(text) > maxDigits || err != nil || exponent < leastExponent:
 		return n.Fail("%s: this number is too long or too large; put it in quotes", w.name)
 	}
 	w.out.WriteString(text)

@@ -16,6 +16,7 @@ const (
 	maxFile        = 1 << 20 // bytes
 	maxCollections = 20_000
 	maxNested      = 64
+	maxTokens      = 50_000
 )
 
 // Load reads the file. getenv gives a variable of the environment, "" where there is none;
@@ -61,7 +62,7 @@ func Parse(path string, text []byte, getenv func(string) string, home string) (*
 	if to, err := filepath.EvalSymlinks(real); err == nil {
 		real = to
 	}
-	root, err := yamlfile.Parse(path, text, yamlfile.Bounds{Bytes: maxFile, Collections: maxCollections, Depth: maxNested, What: "bridges' files"})
+	root, err := yamlfile.Parse(path, text, yamlfile.Bounds{Bytes: maxFile, Collections: maxCollections, Depth: maxNested, Words: maxTokens, What: "bridges' files"})
 	if err != nil {
 		return nil, err
 	}
