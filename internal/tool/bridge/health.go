@@ -58,6 +58,7 @@ const (
 	OutcomeExit       = "exit"        // another exit code than 0
 	OutcomeSignal     = "signal"      // ended by a signal
 	OutcomeNotJSON    = "not-json"    // exit code 0, and no JSON
+	OutcomeProtocol   = "protocol"    // it did not keep to the protocol it speaks
 	OutcomeTimeout    = "timeout"     // it took too long
 	OutcomeTooMuch    = "too-much"    // it printed too much
 	OutcomeNotStarted = "not-started" // no script, no interpreter, or neither to be run
