@@ -19,18 +19,23 @@ class Airlock {
   #lines = createInterface({ input: process.stdin });
 
   // The parameters are the first line: a line, not all of stdin, which stays open in 1.1.
-  static async start() {
+  static start() {
     const airlock = new Airlock();
-    const first = await new Promise((resolve, reject) => {
-      airlock.#lines.once("line", resolve);
-      airlock.#lines.once("close", () => reject(new Error("there are no parameters on stdin")));
+    return new Promise((resolve, reject) => {
+      airlock.#lines.on("line", (line) => {
+        if (airlock.params !== undefined) {
+          airlock.#heard(JSON.parse(line));
+          return;
+        }
+        const { _airlock: about = { protocol: "1.0", features: [] }, ...params } = JSON.parse(line);
+        Object.assign(airlock, { about, params });
+        resolve(airlock);
+      });
+      airlock.#lines.on("close", () => {
+        reject(new Error("there are no parameters on stdin"));
+        airlock.#end("stdin was closed");
+      });
     });
-    const { _airlock: about = { protocol: "1.0", features: [] }, ...params } = JSON.parse(first);
-    airlock.about = about;
-    airlock.params = params;
-    airlock.#lines.on("line", (line) => airlock.#heard(JSON.parse(line)));
-    airlock.#lines.on("close", () => airlock.#end("stdin was closed"));
-    return airlock;
   }
 
   #heard(message) {
