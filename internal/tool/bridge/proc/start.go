@@ -52,7 +52,11 @@ func (r *Run) Do(ctx context.Context) Outcome {
 	buffer := &bounded{most: r.MaxOutput}
 	p, err := r.Start(ctx, nil, buffer)
 	if err != nil {
-		return Outcome{Err: err}
+		over := NotOver
+		if ctx.Err() != nil {
+			over = reasonOf(ctx)
+		}
+		return Outcome{Err: err, TimedOut: over == Timeout, Canceled: over == Canceled}
 	}
 	out := p.Wait()
 	out.Stdout = buffer.data
@@ -78,7 +82,9 @@ func (r *Run) Start(ctx context.Context, stdin io.Reader, stdout io.Writer) (*Ru
 	// The guest is asked to end it, and its answer waited for: what ctx would do leaves it
 	// to the guest when that is done.
 	life, end := context.WithTimeout(context.WithoutCancel(ctx), r.Limit+r.Grace+overtime)
+	starting := context.AfterFunc(ctx, end)
 	proc, err := r.Client.Start(life, params, &agent.Streams{Stdin: stdin, Stdout: stdout, Stderr: p.errs})
+	starting()
 	if err != nil {
 		end()
 		return nil, err
@@ -87,18 +93,21 @@ func (r *Run) Start(ctx context.Context, stdin io.Reader, stdout io.Writer) (*Ru
 	go func() {
 		defer close(p.done)
 		defer end()
-		p.watch(ctx, life, end)
+		var handing sync.WaitGroup
+		handing.Go(func() { p.hand(life) })
+		p.watch(ctx, end)
+		handing.Wait()
 	}()
 	return p, nil
 }
 
 // watch is the life of a process: it ends it when its time is over.
-func (p *Running) watch(ctx, life context.Context, end func()) {
+func (p *Running) watch(ctx context.Context, end func()) {
 	limit := time.NewTimer(p.run.Limit)
 	defer limit.Stop()
 	var last <-chan time.Time // of the guest's own time
-	canceled, signals := ctx.Done(), p.run.Signals
-	graceOver := make(<-chan time.Time)
+	canceled := ctx.Done()
+	var graceOver <-chan time.Time
 	for running := true; running; {
 		select {
 		case <-p.proc.Done():
@@ -118,15 +127,26 @@ func (p *Running) watch(ctx, life context.Context, end func()) {
 			last = late.C
 		case <-last:
 			end() // the guest does not answer
+		}
+	}
+	p.out = p.outcome(ctx)
+}
+
+// hand hands signals on to the process while it runs.
+func (p *Running) hand(ctx context.Context) {
+	signals := p.run.Signals
+	for {
+		select {
+		case <-p.proc.Done():
+			return
 		case signal, ok := <-signals:
 			if !ok {
 				signals = nil
 				continue
 			}
-			_ = p.proc.Signal(life, signal) // it may just have ended
+			_ = p.proc.Signal(ctx, signal) // it may just have ended
 		}
 	}
-	p.out = p.outcome()
 }
 
 // reasonOf is why ctx has ended.
@@ -147,8 +167,11 @@ func (p *Running) setOver(why Reason) {
 }
 
 // outcome is how it went, once it has.
-func (p *Running) outcome() Outcome {
+func (p *Running) outcome(ctx context.Context) Outcome {
 	res, err := p.proc.Wait()
+	if ctx.Err() != nil {
+		p.setOver(reasonOf(ctx))
+	}
 	out := Outcome{Result: res, Stderr: p.errs.text()}
 	out.Result.Stdout = ""
 	if res.NotStarted == "" {
