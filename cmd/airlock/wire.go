@@ -24,7 +24,6 @@ import (
 	"airlock/internal/tool/builtin"
 	"airlock/internal/tool/builtin/pkgs"
 	"airlock/internal/tool/builtin/svcs"
-	"airlock/internal/tool/plugin"
 )
 
 // wire composes the program, from the command line down to the engine. What is returned
@@ -50,10 +49,11 @@ func wire() (*cli.Program, func(), error) {
 		Driver: driver, Store: store, Homes: homes(), State: []string{dirs.state}, Settings: dirs.settings(),
 		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
 	}
+	terminal := cli.NewTerminal(os.Stdin, os.Stderr)
 	guard, err := gate.New(&gate.Options{
 		System: filepath.Join(system, "policy.yaml"), User: dirs.setting("policy.yaml"),
 		Homes: homes(), State: append(dirs.settings(), dirs.state), HostIdentity: identity(),
-		Approver: cli.NewApprover(os.Stdin, os.Stderr), Setting: expires(dirs.setting("config.yaml")), Logger: log,
+		Approver: terminal, Setting: expires(dirs.setting("config.yaml")), Logger: log,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -68,19 +68,18 @@ func wire() (*cli.Program, func(), error) {
 			Host:     hostAgent(log),
 		}, err
 	})
-	return &cli.Program{
+	box := &toolbox{dirs: &dirs, builtins: builtins, log: log}
+	p := &cli.Program{
 		Version: version, Driver: driver, Runner: runner, Store: store, Record: record, Gate: guard, Plans: plans,
-		Tools: func(folders []string) (*tool.Registry, []string, error) {
-			c, err := config.Load(dirs.setting("config.yaml"))
-			if err != nil {
-				return nil, nil, err
-			}
-			return withPlugins(builtins, dirs.setting("plugins"), slices.Concat(folders, c.Plugins), log)
-		},
+		Tools: box.registry, Bridge: box.bridge, Diagnose: diagnoses(&dirs), Lines: lines, Terminal: terminal,
 		Settings: func() (*config.Config, error) { return config.Load(dirs.setting("config.yaml")) },
 		Model:    models(dirs.setting("config.yaml")),
 		Stdin:    os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
-	}, closeRecord, nil
+	}
+	return p, func() {
+		box.end()
+		closeRecord()
+	}, nil
 }
 
 // expires is how long a question waits, by the settings. Settings that cannot be read have
@@ -113,26 +112,6 @@ func engine(cache string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) { return path, nil }
 	}
 	return gvisor.StaticEngine(cache, os.Stderr)
-}
-
-// withPlugins adds to the built-in tools the plugins of the usual folder, if there is one,
-// and of others. What could not be loaded is said.
-func withPlugins(builtins []tool.Tool, usual string, folders []string, log *slog.Logger) (*tool.Registry, []string, error) {
-	opts := &plugin.Options{Logger: log}
-	for _, t := range builtins {
-		opts.Taken = append(opts.Taken, t.Info().Name)
-	}
-	if usual != "" {
-		folders = append(slices.Clone(folders), usual)
-		opts.Optional = []string{usual}
-	}
-	plugins, problems := plugin.Load(folders, opts)
-	var said []string
-	for i := range problems {
-		said = append(said, problems[i].Error())
-	}
-	reg, err := tool.NewRegistry(slices.Concat(builtins, plugins)...)
-	return reg, said, err
 }
 
 // recorder is the record, opened when its first row is written.

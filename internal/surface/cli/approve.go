@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -15,38 +16,58 @@ import (
 	"airlock/internal/tool"
 )
 
-// An approver asks on the terminal that the program runs in.
-type approver struct {
-	in   io.Reader
-	out  io.Writer
-	turn chan struct{} // of one: a terminal shows one question at a time
+// A Terminal asks the person at the terminal that the program runs in: the gate's
+// questions and the tools'. It is safe for concurrent use.
+type Terminal struct {
+	in    io.Reader
+	out   io.Writer
+	turn  chan struct{} // of one: a terminal shows one question at a time
+	taken atomic.Bool   // what is typed is for somebody else
 }
 
-// NewApprover asks on a terminal: it reads answers from in and shows questions on out. Where
+// NewTerminal asks on a terminal: it reads answers from in and shows questions on out. Where
 // one of them is no terminal, or another program has it, there is nobody to ask.
-func NewApprover(in io.Reader, out io.Writer) gate.Approver {
-	return &approver{in: in, out: out, turn: make(chan struct{}, 1)}
+func NewTerminal(in io.Reader, out io.Writer) *Terminal {
+	return &Terminal{in: in, out: out, turn: make(chan struct{}, 1)}
 }
 
-// Approve asks; anything but a clear yes is a no.
-func (a *approver) Approve(ctx context.Context, r *gate.Request) (gate.Answer, error) {
-	f, ok := a.in.(*os.File)
-	if !ok || !isTerminal(a.in) || !isTerminal(a.out) || !ours(f) {
-		return gate.Answer{}, gate.ErrNobody
+// take keeps what is typed for who calls it: nobody is asked from then on.
+func (a *Terminal) take() { a.taken.Store(true) }
+
+// begin waits for the terminal's turn. in is where the answer comes from until done; width
+// is the terminal's. ok is false where there is nobody to ask.
+func (a *Terminal) begin(ctx context.Context) (asking context.Context, in io.Reader, width int, done func(), ok bool) {
+	f, file := a.in.(*os.File)
+	if !file || a.taken.Load() || !isTerminal(a.in) || !isTerminal(a.out) || !ours(f) {
+		return ctx, nil, 0, func() {}, false
 	}
 	select {
 	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
 	case <-ctx.Done():
-		return gate.Answer{}, ctx.Err()
+		return ctx, strings.NewReader(""), 0, func() {}, true // an end of the input is no answer
 	}
 	asking, stop := interruptible(ctx)
-	defer stop()
-	in, done := answers(asking, a.in)
-	defer done()
-	width := 80
+	in, detach := answers(asking, a.in)
+	width = 80
 	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
 		width = w
+	}
+	return asking, in, width, func() {
+		detach()
+		stop()
+		<-a.turn
+	}, true
+}
+
+// Approve asks; anything but a clear yes is a no.
+func (a *Terminal) Approve(ctx context.Context, r *gate.Request) (gate.Answer, error) {
+	asking, in, width, done, ok := a.begin(ctx)
+	defer done()
+	switch {
+	case !ok:
+		return gate.Answer{}, gate.ErrNobody
+	case ctx.Err() != nil:
+		return gate.Answer{}, ctx.Err()
 	}
 	answer := askApproval(in, a.out, r, width)
 	switch {
@@ -108,15 +129,7 @@ func showRequest(out io.Writer, r *gate.Request, width int) {
 		what = r.Tool + " " + r.Action
 	}
 	fmt.Fprintf(out, "\nairlock: may %s run %s?\n\n", what, where)
-	for line := range strings.SplitSeq(r.Text, "\n") {
-		for i, piece := range pieces(line, width-5) {
-			mark := "  | "
-			if i > 0 {
-				mark = "  > "
-			}
-			fmt.Fprintln(out, mark+piece)
-		}
-	}
+	showMarked(out, r.Text, width)
 	fmt.Fprintln(out)
 	if r.Escaped {
 		fmt.Fprintln(out, `  It holds characters that cannot be seen; they are shown as \x…, \u… or \r.`)
@@ -136,6 +149,19 @@ func showRequest(out io.Writer, r *gate.Request, width int) {
 		fmt.Fprintf(out, "  %-6s %s\n", row[0], row[1])
 	}
 	fmt.Fprintln(out)
+}
+
+// showMarked shows printable text of somebody else's, each line with a mark.
+func showMarked(out io.Writer, text string, width int) {
+	for line := range strings.SplitSeq(text, "\n") {
+		for i, piece := range pieces(line, width-5) {
+			mark := "  | "
+			if i > 0 {
+				mark = "  > "
+			}
+			fmt.Fprintln(out, mark+piece)
+		}
+	}
 }
 
 // pieces breaks a line at a width. What may be wide counts as two columns.

@@ -42,7 +42,7 @@ func TestApprovingOnATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := cli.NewApprover(slave, slave)
+	a := cli.NewTerminal(slave, slave)
 	type outcome struct {
 		answer gate.Answer
 		err    error

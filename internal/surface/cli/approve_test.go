@@ -109,8 +109,8 @@ func TestNobodyIsAskedWithoutATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, a := range map[string]gate.Approver{
-		"a pipe":   cli.NewApprover(r, os.Stderr),
-		"a reader": cli.NewApprover(strings.NewReader("yes\n"), &bytes.Buffer{}),
+		"a pipe":   cli.NewTerminal(r, os.Stderr),
+		"a reader": cli.NewTerminal(strings.NewReader("yes\n"), &bytes.Buffer{}),
 	} {
 		if _, err := a.Approve(context.Background(), request(tool.RiskWritesInside, "x")); !errors.Is(err, gate.ErrNobody) {
 			t.Errorf("%s: err = %v, want %v", name, err, gate.ErrNobody)

@@ -17,6 +17,7 @@ import (
 	"airlock/internal/gate"
 	"airlock/internal/sandbox"
 	"airlock/internal/tool"
+	"airlock/internal/tool/bridge/diagnose"
 )
 
 // Exit codes beside the command's own, as people know them from docker and timeout.
@@ -43,6 +44,19 @@ type Program struct {
 	// Tools gives the registry with the plugins of these folders beside the usual ones, and
 	// a sentence for each plugin that could not be loaded.
 	Tools func(plugins []string) (*tool.Registry, []string, error)
+
+	// Bridge reads a configuration of agents. Its error is of what the file says.
+	Bridge func(config string) (*Bridge, error)
+
+	// Diagnose looks at what the agents of a configuration need, and mends some of it.
+	Diagnose func(ctx context.Context, config string, fix bool) []diagnose.Finding
+
+	// Lines answers the calls on the lines of in, one after the other and a batch's several
+	// at once, and reports whether an answer was an error's.
+	Lines func(ctx context.Context, in io.Reader, out io.Writer, jobs int, call BridgeCall) (failed bool, err error)
+
+	// Terminal puts tools' questions.
+	Terminal *Terminal
 
 	// Settings are the person's, and Model the language model that they, the environment and
 	// the options choose.
@@ -132,7 +146,7 @@ changed, and lets out only the changes you commit.
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.aiCmd(), p.toolCmd(),
+	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.aiCmd(), p.toolCmd(), p.bridgeCmd(),
 		p.policyCmd(), p.logCmd(), p.hookCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root
