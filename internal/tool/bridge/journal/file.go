@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"airlock/internal/tool/bridge/setup"
 )
@@ -29,8 +30,8 @@ type file struct {
 }
 
 func newFile(l *setup.Logging) *file {
-	f := &file{path: l.File, backups: max(0, l.Backups)}
-	if l.Rotate {
+	f := &file{path: l.File, backups: l.Backups}
+	if l.Rotate && l.Backups > 0 { // nothing is ever thrown away in order to keep nothing
 		f.max = l.MaxBytes
 	}
 	return f
@@ -157,6 +158,36 @@ func (l *file) check() error {
 	return acceptable(st)
 }
 
+// writable says whether the file, or the folder that it or its own folder is to be made in, can be
+// written to.
+func (l *file) writable() error {
+	real, err := l.resolve()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(real); err == nil {
+		if err := mayWrite(real); err != nil {
+			return err
+		}
+		if l.max <= 0 {
+			return nil
+		}
+	}
+	folder := filepath.Dir(real)
+	for {
+		_, err := os.Lstat(folder)
+		parent := filepath.Dir(folder)
+		if !errors.Is(err, fs.ErrNotExist) || parent == folder {
+			break
+		}
+		folder = parent
+	}
+	if st, err := os.Stat(folder); err == nil && !st.IsDir() {
+		return &fs.PathError{Op: "make its folder", Path: folder, Err: syscall.ENOTDIR}
+	}
+	return mayWrite(folder)
+}
+
 // resolve is where the log is. A person may have put it elsewhere by a link.
 func (l *file) resolve() (string, error) {
 	st, err := os.Lstat(l.path)
@@ -224,9 +255,6 @@ func (l *file) closeLocked() {
 
 // aside renames the file to FILE.1, and those before it, as far as there is no gap.
 func (l *file) aside() error {
-	if l.backups == 0 {
-		return os.Remove(l.real)
-	}
 	free := 1
 	for free < l.backups {
 		if _, err := os.Lstat(l.nth(free)); errors.Is(err, fs.ErrNotExist) {

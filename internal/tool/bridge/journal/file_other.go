@@ -17,3 +17,6 @@ func ours(fs.FileInfo) bool { return true }
 // lock locks nothing: here a file that is open elsewhere cannot be renamed, and the log
 // grows until it can.
 func lock(*os.File) (unlock func(), ok bool) { return func() {}, true }
+
+// mayWrite is found out by writing.
+func mayWrite(string) error { return nil }

@@ -41,3 +41,11 @@ func lock(f *os.File) (unlock func(), ok bool) {
 	}
 	return func() { _ = flock(unix.LOCK_UN) }, true
 }
+
+// mayWrite asks whether this user may write to a file or a folder.
+func mayWrite(path string) error {
+	if err := unix.Access(path, unix.W_OK); err != nil {
+		return &fs.PathError{Op: "write to " + path, Path: path, Err: err}
+	}
+	return nil
+}

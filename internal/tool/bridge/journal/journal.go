@@ -50,6 +50,23 @@ func Open(l *setup.Logging) (*slog.Logger, io.Closer, error) {
 	return slog.New(&handler{out: f, level: level, name: "bridge"}), f, nil
 }
 
+// Check says why lines could not be written to the file of l, as far as that can be seen
+// without writing one: nothing is opened or made.
+func Check(l *setup.Logging) error {
+	if l.File == os.DevNull {
+		return nil
+	}
+	f := newFile(l)
+	err := f.check()
+	if err == nil {
+		err = f.writable()
+	}
+	if err != nil {
+		return f.explain(err)
+	}
+	return nil
+}
+
 var levels = map[string]slog.Level{
 	"": slog.LevelInfo, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARNING": slog.LevelWarn, "ERROR": slog.LevelError,
 }
