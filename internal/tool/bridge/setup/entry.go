@@ -189,7 +189,7 @@ func schema(a *Agent) yamlfile.Set {
 		probe := probe{Name: a.Name, Kind: tool.Bridge, Actions: []tool.Action{{Name: "run", Schema: text, Risk: tool.Risks[0]}}}
 		if _, err := tool.NewRegistry(&probe); err != nil {
 			_, text, _ := strings.Cut(err.Error(), "action run: ")
-			return n.Fail("%s: %s", name, text)
+			return n.Fail("%s: %s", name, strings.ReplaceAll(text, "\n", "; "))
 		}
 		a.Schema = text
 		return nil
