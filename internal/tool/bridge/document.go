@@ -130,7 +130,7 @@ func refusal(res *tool.Result) string {
 		}
 		return "Unknown tool: " + name + m[2]
 	case tool.InvalidArgs:
-		return "Validation error: " + subject.ReplaceAllString(text, "")
+		return "Validation error: " + strings.TrimPrefix(subject.ReplaceAllString(text, ""), "args.")
 	case tool.ParseError:
 		if rest := subject.ReplaceAllString(text, ""); strings.HasPrefix(rest, "args") {
 			return "Validation error: " + rest
