@@ -16,6 +16,7 @@ import (
 
 	"airlock/internal/changes"
 	"airlock/internal/tool"
+	"airlock/internal/tool/bridge/acp"
 	"airlock/internal/tool/bridge/setup"
 )
 
@@ -79,7 +80,7 @@ func New(a *setup.Agent, s *setup.Security) (*Rules, error) {
 	switch {
 	case schema != nil:
 	case a.Kind == setup.ACP:
-		schema = json.RawMessage(promptSchema)
+		schema = acp.Schema()
 	case a.Name == analyse:
 		r.either = []string{"report", "report_path"}
 	}
@@ -105,9 +106,9 @@ func rulesOf(a *setup.Agent) map[string]setup.Rule {
 
 // Prepare gives the parameters as the agent gets them: an object with the defaults in it, in
 // compact JSON with its members sorted and its numbers as they were written. cut names the
-// strings that characters were taken out of, such as filters.name or items[3], the first of them where there are
-// many. It prepares what it has prepared to the same. No args are an empty object. An error
-// is a *ValidationError, but where the agent's schema is none.
+// strings that characters were taken out of, such as filters.name or items[3]: the first of
+// them, where there are many. It prepares what it has prepared to the same. No args are an
+// empty object. The error is a *ValidationError, but where the agent's schema is none.
 func (r *Rules) Prepare(args json.RawMessage) (prepared json.RawMessage, cut []string, err error) {
 	values, err := r.parse(args)
 	if err != nil {
@@ -193,7 +194,7 @@ func (r *Rules) matches(text json.RawMessage, cut []string) error {
 		return nil
 	case cut != nil:
 		return invalid("Invalid %s: without the characters that are not let through the schema does not hold: %s; "+
-			"leave them out, or let the configuration say params: {NAME: {raw: true}}", strings.Join(cut, ", "), problem)
+			"leave them out, or let the configuration say params: {NAME: {raw: true}}", strings.Join(cut[:min(3, len(cut))], ", "), problem)
 	}
 	return invalid("%s", problem)
 }

@@ -234,7 +234,7 @@ func TestOnlyTheFirstStringsThatWereCutAreNamed(t *testing.T) {
 
 func TestNamesOfWhatWasCutCanBeShown(t *testing.T) {
 	long := strings.Repeat("n", 5000)
-	args := fmt.Sprintf(`{"a b":";","é‮":{"%s":{"%s":{"%s":{"%s":";"}}}}}`, long, long, long, long)
+	args := fmt.Sprintf(`{"a b":";","é\u202e":{"%s":{"%s":{"%s":{"%s":";"}}}}}`, long, long, long, long)
 	_, cut, err := rules(t, labelAgent(), security()).Prepare(json.RawMessage(args))
 	if err != nil || len(cut) != 2 || cut[0] != `"a b"` {
 		t.Fatalf("cut = %.200q, %v", cut, err)
@@ -329,7 +329,7 @@ func TestSchema(t *testing.T) {
 
 func TestACP(t *testing.T) {
 	r := rules(t, &setup.Agent{Name: "gemini", Kind: setup.ACP}, security())
-	got, cut, err := r.Prepare(json.RawMessage(`{"prompt":"run $(x); then say `+"`y`"+`","files":["a.go"]}`))
+	got, cut, err := r.Prepare(json.RawMessage(`{"prompt":"run $(x); then say ` + "`y`" + `","files":["a.go"]}`))
 	if want := `{"files":["a.go"],"prompt":"run $(x); then say ` + "`y`" + `"}`; err != nil || string(got) != want || len(cut) > 0 {
 		t.Errorf("Prepare = %s, %q, %v, want %s", got, cut, err, want)
 	}
@@ -343,7 +343,9 @@ func TestACP(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	raw := func(text string) map[string]json.RawMessage { return map[string]json.RawMessage{"d": json.RawMessage(text)} }
+	raw := func(text string) map[string]json.RawMessage {
+		return map[string]json.RawMessage{"d": json.RawMessage(text)}
+	}
 	tests := []struct {
 		name     string
 		defaults map[string]json.RawMessage

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"airlock/internal/tool"
+	"airlock/internal/tool/bridge/acp"
 	"airlock/internal/tool/bridge/setup"
 )
 
@@ -16,11 +17,6 @@ const (
 	collect = "watch_collect"
 	analyse = "analyse_watch_report"
 )
-
-// promptSchema is that of an agent that speaks the Agent Client Protocol.
-const promptSchema = `{"type":"object","required":["prompt"],"additionalProperties":false,"properties":{` +
-	`"prompt":{"type":"string","minLength":1,"description":"What the agent is asked to do"},` +
-	`"files":{"type":"array","items":{"type":"string","minLength":1},"description":"Paths in the workspace that are named to the agent"}}}`
 
 // maxShown is how many bytes a default may have that a schema shows.
 const maxShown = 4 << 10
@@ -35,7 +31,7 @@ func Published(a *setup.Agent) json.RawMessage {
 		if a.Kind != setup.ACP {
 			return outline(a)
 		}
-		schema = json.RawMessage(promptSchema)
+		schema = acp.Schema()
 	}
 	doc, err := object(schema)
 	if _, refers := doc["$ref"]; err != nil || refers || len(a.Defaults) == 0 {

@@ -56,7 +56,8 @@ func TestPublished(t *testing.T) {
 	}{
 		{"nothing is known", setup.Agent{Name: "x"}, `{"type":"object"}`},
 		{
-			"args, defaults and params are known", setup.Agent{Name: "x", Args: []setup.Option{{Param: "to", Flag: "--to"}}, Defaults: raw("n", "1.0"), Params: map[string]setup.Rule{"note": {Raw: true}}},
+			"args, defaults and params are known",
+			setup.Agent{Name: "x", Args: []setup.Option{{Param: "to", Flag: "--to"}}, Defaults: raw("n", "1.0"), Params: map[string]setup.Rule{"note": {Raw: true}}},
 			`{"properties":{"n":{"default":1.0},"note":{},"to":{}},"type":"object"}`,
 		},
 		{
@@ -66,24 +67,28 @@ func TestPublished(t *testing.T) {
 				`"repo_name":{"description":"A GitHub repository, such as owner/name"}},"type":"object"}`,
 		},
 		{
-			"a report", setup.Agent{Name: "analyse_watch_report"},
+			"a report",
+			setup.Agent{Name: "analyse_watch_report"},
 			`{"properties":{"report":{"description":"The report itself; this or report_path is needed"},` +
 				`"report_path":{"description":"The file that the report is in; this or report is needed"}},"type":"object"}`,
 		},
 		{"a schema without defaults is as it was written", setup.Agent{Name: "x", Schema: json.RawMessage(`{"type": "object"}`)}, `{"type": "object"}`},
 		{
-			"what has a default is not required", setup.Agent{
+			"what has a default is not required",
+			setup.Agent{
 				Name: "x", Defaults: raw("a", `"x<y"`, "c", "3", "d", "4"),
 				Schema: json.RawMessage(`{"type":"object","required":["a","b"],"properties":{"a":{"type":"string"},"b":{"maximum":1.50},"d":true}}`),
 			},
 			`{"properties":{"a":{"default":"x<y","type":"string"},"b":{"maximum":1.50},"c":{"default":3},"d":true},"required":["b"],"type":"object"}`,
 		},
 		{
-			"nothing is left that is required", setup.Agent{Name: "x", Defaults: raw("a", "1"), Schema: json.RawMessage(`{"type":"object","required":["a"],"additionalProperties":false,"properties":{"a":{}}}`)},
+			"nothing is left that is required",
+			setup.Agent{Name: "x", Defaults: raw("a", "1"), Schema: json.RawMessage(`{"type":"object","required":["a"],"additionalProperties":false,"properties":{"a":{}}}`)},
 			`{"additionalProperties":false,"properties":{"a":{"default":1}},"type":"object"}`,
 		},
 		{
-			"alternatives are relaxed", setup.Agent{
+			"alternatives are relaxed",
+			setup.Agent{
 				Name: "x", Defaults: raw("a", "1"),
 				Schema: json.RawMessage(`{"type":"object","minProperties":2,"not":{"required":["b"]},"oneOf":[{"required":["a","b"]},{"required":["c"]}],` +
 					`"allOf":[{"$ref":"#/definitions/d"}],"definitions":{"d":{"required":["a"]}},"dependencies":{"b":["a","c"],"c":{"required":["a"]}}}`),
@@ -91,11 +96,13 @@ func TestPublished(t *testing.T) {
 			`{"allOf":[{},{"anyOf":[{"required":["b"]},{"required":["c"]}]}],"definitions":{"d":{"required":["a"]}},"dependencies":{"b":["c"],"c":{}},"properties":{"a":{"default":1}},"type":"object"}`,
 		},
 		{
-			"a long default is not shown", setup.Agent{Name: "x", Defaults: raw("a", `"`+strings.Repeat("x", 5000)+`"`)},
+			"a long default is not shown",
+			setup.Agent{Name: "x", Defaults: raw("a", `"`+strings.Repeat("x", 5000)+`"`)},
 			`{"properties":{"a":{}},"type":"object"}`,
 		},
 		{
-			"references to where things are moved", setup.Agent{
+			"references to where things are moved",
+			setup.Agent{
 				Name: "x", Defaults: raw("a", "1"),
 				Schema: json.RawMessage(`{"type":"object","oneOf":[{"required":["a"]}],"properties":{"b":{"$ref":"#/oneOf/0"}}}`),
 			},
