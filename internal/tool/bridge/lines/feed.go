@@ -32,7 +32,7 @@ type feed struct {
 type item struct {
 	line  []byte
 	error bool
-	gone  func() // called once it was written, or never will be; may be nil
+	gone  func() // called when it does not wait any more; may be nil
 }
 
 func newFeed() *feed { return &feed{wake: make(chan struct{}, 1)} }
@@ -68,6 +68,13 @@ func (f *feed) add(it item, first bool) bool {
 	return true
 }
 
+// deaf reports whether the agent is known to take nothing any more.
+func (f *feed) deaf() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.broken || f.ending
+}
+
 // close closes the agent's stdin; what still waits is dropped.
 func (f *feed) close() {
 	f.mu.Lock()
@@ -92,11 +99,11 @@ func (f *feed) run(ctx context.Context, to input) {
 		it, some, ending := f.take()
 		switch {
 		case some:
-			err := to.Input(ctx, it.line)
+			// Who reads the line may ask for the next thing at once, so its place is free by then.
 			if it.gone != nil {
 				it.gone()
 			}
-			if err != nil {
+			if to.Input(ctx, it.line) != nil {
 				return // it has closed its stdin, or has ended
 			}
 			continue

@@ -202,6 +202,8 @@ func (t *talk) begin(m *message) error {
 	switch {
 	case t.over:
 		return fmt.Errorf("%s: the time is over: nothing more is begun", m.kind)
+	case t.feed.deaf():
+		return fmt.Errorf("%s: stdin is closed: nobody would read the answer", m.kind)
 	case twice:
 		return fmt.Errorf("%s: what has id %s is not answered yet: give each an id of its own", m.kind, id)
 	case len(t.open) >= maxOpen:
@@ -210,7 +212,7 @@ func (t *talk) begin(m *message) error {
 	t.open[id] = struct{}{}
 	t.calls.Go(func() {
 		line := t.serve(m)
-		// The place is taken until the answer is read: an agent that reads none gets no more.
+		// The place is taken until the answer is on its way: an agent that reads none gets no more.
 		t.feed.put(item{line: line, gone: func() { t.close(id) }})
 	})
 	return nil
