@@ -70,7 +70,9 @@ func Parse(path string, text []byte, b Bounds) (root Node, err error) {
 	case !utf8.Valid(text):
 		return Node{}, r.whole("it is not UTF-8")
 	}
-	tokens := lexer.Tokenize(strings.ReplaceAll(string(text), "\r\n", "\n"))
+	// Some editors begin a file with a mark of its encoding, and end lines in two signs.
+	plain := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
+	tokens := lexer.Tokenize(plain)
 	if err := r.check(tokens); err != nil {
 		return Node{}, err
 	}

@@ -58,6 +58,7 @@ func TestMapping(t *testing.T) {
 			On: true, Count: -1, Span: 48 * time.Hour, Size: 3072, Word: "host", Line: "a b", Lines: []string{"x", "1"},
 		}},
 		{"in blocks, with another system's lines", "bounds:\r\n  span: 1h30m\r\nlines:\r\n- x\r\n", thing{Span: 90 * time.Minute, Lines: []string{"x"}}},
+		{"behind a mark of its encoding", "\ufeffline: x\n", thing{Line: "x"}},
 		{"one member alone", "line: 4.10\n", thing{Line: "4.10"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

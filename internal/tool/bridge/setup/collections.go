@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"airlock/internal/lazyregexp"
 	"airlock/internal/yamlfile"
 )
 
@@ -18,6 +19,8 @@ const (
 	// reserved is what protocol 1.1 adds to an agent's parameters.
 	reserved = "_airlock"
 )
+
+var flagForm = lazyregexp.New(`^--?[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 // parameters are the members of a mapping whose names are parameters.
 func parameters(name string, n yamlfile.Node, most int) ([]yamlfile.Member, error) {

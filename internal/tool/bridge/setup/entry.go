@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"airlock/internal/tool"
@@ -202,5 +201,3 @@ type probe tool.Info
 func (p *probe) Info() *tool.Info { return (*tool.Info)(p) }
 
 func (p *probe) Invoke(context.Context, *tool.Machine, tool.Call) tool.Result { return tool.Result{} }
-
-var flagForm = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9_.-]*$`)

@@ -25,9 +25,6 @@ func (a *Agent) fillIn(given func(member string) bool) {
 	if !given("env") {
 		a.Pass = p.env
 	}
-	if !given("schema") && p.schema != "" {
-		a.Schema = json.RawMessage(p.schema)
-	}
 	under := make(map[string]json.RawMessage, len(p.defaults)+len(a.Defaults))
 	for name, value := range p.defaults {
 		under[name] = json.RawMessage(value)
@@ -42,7 +39,6 @@ func (a *Agent) fillIn(given func(member string) bool) {
 type profile struct {
 	args     []Option
 	defaults map[string]string // as JSON
-	schema   string
 	timeout  time.Duration
 	env      []string
 }
@@ -66,7 +62,6 @@ func profileOf(name string) profile {
 	case "analyse_watch_report":
 		return profile{
 			defaults: map[string]string{"output_format": `"json"`},
-			schema:   reportSchema,
 			timeout:  300 * time.Second,
 			env:      []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
 		}
@@ -79,10 +74,3 @@ func profileOf(name string) profile {
 	}
 	return profile{timeout: 300 * time.Second}
 }
-
-// reportSchema wants one of two. It says so without anyOf, which makers of models refuse at
-// the top of a tool's schema.
-const reportSchema = `{"type":"object","properties":{` +
-	`"report":{"description":"the report; this or report_path is needed"},` +
-	`"report_path":{"description":"where the report is; this or report is needed"}},` +
-	`"if":{"not":{"required":["report"]}},"then":{"required":["report_path"]}}`

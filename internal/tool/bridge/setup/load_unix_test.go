@@ -44,6 +44,9 @@ func TestLoad(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLoadTakesLinksAndNoOtherFiles(t *testing.T) {
 	t.Run("a link is followed, and what is relative is relative to where it leads", func(t *testing.T) {
 		w := newWorld(t)
 		real := w.put(t, "dots/c.yaml", 0o600, "workspace: {path: ../bin}\n")

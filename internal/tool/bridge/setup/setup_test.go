@@ -2,6 +2,7 @@ package setup_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,9 +113,7 @@ performance: {collect_metrics: false, metrics_retention_days: 7, max_parallel: 2
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
-			for name, value := range tt.env {
-				w.env[name] = value
-			}
+			maps.Copy(w.env, tt.env)
 			got, err := w.parse(tt.text)
 			if err != nil {
 				t.Fatal(err)
@@ -292,9 +291,6 @@ agents:
 		complete(a)
 		a.Line, a.Column = 3+i, 3
 		a.Script, a.Interpreter, a.Python, a.Argv = script, python, true, []string{python, script}
-		if a.Name == "analyse_watch_report" {
-			a.Schema = f.Agents[i].Schema // has a test of its own
-		}
 	}
 	if d := cmp.Diff(want, f.Agents); d != "" {
 		t.Errorf("Parse (-want +got):\n%s", d)
