@@ -285,9 +285,5 @@ func (l *file) Close() error {
 	if l.err == nil {
 		return nil
 	}
-	err := l.err
-	if l.lost > 0 {
-		err = fmt.Errorf("%w (lines that are missing: %d)", err, l.lost)
-	}
-	return l.explain(err)
+	return l.explain(l.err)
 }

@@ -81,12 +81,16 @@ type FileError struct {
 	Path string
 	Err  error
 	Mend string
+	Lost int // lines that could not be written
 }
 
 func (e *FileError) Error() string {
 	text := "the bridge's log " + show(e.Path) + ": " + show(e.Err.Error())
 	if e.Mend != "" {
 		text += "; " + e.Mend
+	}
+	if e.Lost > 0 {
+		text += fmt.Sprintf(" (lines that are missing: %d)", e.Lost)
 	}
 	return text
 }
@@ -113,5 +117,5 @@ func (l *file) explain(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", p.Op, p.Err)
 	}
-	return &FileError{l.path, err, mend}
+	return &FileError{l.path, err, mend, l.lost}
 }
