@@ -153,7 +153,6 @@ func (l *life) talk(ctx context.Context, blocks []sdk.ContentBlock) (reply, erro
 	ended, err := call[sdk.PromptResponse](ctx, l, sdk.AgentMethodSessionPrompt, sdk.PromptRequest{
 		SessionId: opened.SessionId, Prompt: blocks,
 	}, hello.AuthMethods)
-	l.client.turn.close()
 	return reply{ended.StopReason}, err
 }
 
@@ -161,7 +160,11 @@ func (l *life) talk(ctx context.Context, blocks []sdk.ContentBlock) (reply, erro
 // at a time.
 func call[T any](ctx context.Context, l *life, method string, params any, auth []sdk.AuthMethod) (T, error) {
 	l.client.requests++ // as the SDK counts
-	l.client.in.await(l.client.requests)
+	var then func()
+	if method == sdk.AgentMethodSessionPrompt {
+		then = l.client.turn.close
+	}
+	l.client.in.await(l.client.requests, then)
 	res, err := sdk.SendRequest[T](l.conn, ctx, method, params)
 	answered := l.client.in.returned()
 	switch {

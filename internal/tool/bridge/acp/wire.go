@@ -57,7 +57,8 @@ type inbox struct {
 	asked    int // requests that were passed on and have no answer
 	bytes    int // of the parameters of those that are not handled
 	awaited  uint64
-	answered bool // there was an answer to it
+	then     func() // what is done at its answer, before anything that follows it is read; may be nil
+	answered bool   // there was one
 	closed   bool
 }
 
@@ -119,6 +120,9 @@ func (b *inbox) answer(line []byte, id string) {
 		return
 	}
 	b.answered = true
+	if b.then != nil {
+		b.then()
+	}
 	b.putLocked(line)
 }
 
@@ -169,10 +173,10 @@ func (b *inbox) replied() {
 
 // await says that a request was made whose answer is waited for; returned, that it is no
 // longer, and whether there was one.
-func (b *inbox) await(id uint64) {
+func (b *inbox) await(id uint64, then func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.awaited, b.answered = id, false
+	b.awaited, b.then, b.answered = id, then, false
 }
 
 func (b *inbox) returned() (answered bool) {
