@@ -61,8 +61,8 @@ func newBridgeBed(b *bed) (*bridgeBed, error) {
 logging: {file: %s}
 agents:
   answer: {path: answer.py, python: %s, args: {repo_name: --repo, n: --n}, timeout: 60}
-  left: {path: strays.sh, env: [AIRLOCK_BENCH_MARK], timeout: 60}
-  stuck: {path: strays.sh, env: [AIRLOCK_BENCH_MARK], timeout: 1}
+  left: {path: strays.sh, env: [BENCH_MARK], timeout: 60}
+  stuck: {path: strays.sh, env: [BENCH_MARK], timeout: 1}
 `, bb.work, filepath.Join(dir, "bridge.log"), bb.python)
 	return bb, errors.Join(
 		os.MkdirAll(bb.work, 0o755), os.MkdirAll(bb.tmp, 0o755),
@@ -73,7 +73,7 @@ agents:
 }
 
 // markOf is a variable that tells whose process one is.
-func markOf(dir string) string { return "AIRLOCK_BENCH_MARK=" + dir }
+func markOf(dir string) string { return "BENCH_MARK=" + dir }
 
 // bridgeFigures put calls of bridged agents beside the same agents started by themselves.
 func bridgeFigures(ctx context.Context, b *bed) ([]figure, error) {
