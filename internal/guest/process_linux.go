@@ -56,7 +56,7 @@ type program struct {
 	tty      *agent.TTY
 	maxProcs int64
 	mark     string // of its environment; "": what it leaves running goes on
-	helper   bool // it prepares the call's program: input and signals are not for it
+	helper   bool   // it prepares the call's program: input and signals are not for it
 }
 
 // A process is a program that runs.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -188,9 +189,7 @@ func (j *job) environ(number int) map[string]string {
 			env[name] = value
 		}
 	}
-	for name, value := range a.Set {
-		env[name] = value
-	}
+	maps.Copy(env, a.Set)
 	env["AIRLOCK_TOOL"], env["AIRLOCK_CALL"], env["AIRLOCK_ATTEMPT"] = a.Name, j.id, strconv.Itoa(number)
 	return env
 }
