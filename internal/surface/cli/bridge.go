@@ -211,7 +211,10 @@ func (p *Program) params(args []string) (json.RawMessage, error) {
 
 // errorDocument is an error as an answer.
 func errorDocument(text string) json.RawMessage {
-	data, err := json.Marshal(map[string]string{"status": "error", "error": strings.ToValidUTF8(text, "�")})
+	data, err := json.Marshal(struct {
+		Status string `json:"status"`
+		Error  string `json:"error"`
+	}{"error", strings.ToValidUTF8(text, "�")})
 	if err != nil {
 		panic(err) // strings always are JSON
 	}

@@ -100,7 +100,10 @@ func (p *Program) bridgeHealthCmd(f *bridgeFlags) *cobra.Command {
 			if err != nil {
 				return errors.Join(fail(exitGeneral, err), p.printDocument(errorDocument(err.Error())))
 			}
-			text, err := json.Marshal(map[string]any{"status": "success", "health": health})
+			text, err := json.Marshal(struct {
+				Status string        `json:"status"`
+				Health bridge.Health `json:"health"`
+			}{"success", health})
 			if err != nil {
 				return fail(exitFailed, err)
 			}

@@ -91,16 +91,18 @@ func New(a *setup.Agent, s *setup.Security) (*Rules, error) {
 }
 
 // rulesOf are the rules of an agent's single parameters: a prompt is for a model to read,
-// and is left as it is.
+// files are names that there are, and both are left as they are.
 func rulesOf(a *setup.Agent) map[string]setup.Rule {
 	if a.Kind != setup.ACP {
 		return a.Params
 	}
 	rules := map[string]setup.Rule{}
 	maps.Copy(rules, a.Params)
-	rule := rules["prompt"]
-	rule.Raw = true
-	rules["prompt"] = rule
+	for _, name := range []string{"prompt", "files"} {
+		rule := rules[name]
+		rule.Raw = true
+		rules[name] = rule
+	}
 	return rules
 }
 
