@@ -41,6 +41,10 @@ type Session struct {
 	// nobody, and what is shown is dropped.
 	Back tool.Back
 
+	// Document is the answer of a bridged agent in the Result of a call, nil where that is
+	// another tool's. Nil: no result has one.
+	Document func(res tool.Result) json.RawMessage
+
 	Log *slog.Logger // nil discards
 }
 
@@ -56,7 +60,7 @@ type Session struct {
 func Do(ctx context.Context, r *proc.Run, s *Session) (out proc.Outcome, final json.RawMessage, err error) {
 	first, err := opening(s, r.Limit)
 	if err != nil {
-		return proc.Outcome{Err: err}, nil, err
+		return proc.Outcome{Err: err}, nil, nil //nolint:nilerr // it is the outcome's
 	}
 	run := *r
 	run.Params.Stdin, run.Params.Input, run.Grace = string(first), true, grace
@@ -115,7 +119,7 @@ func (t *talk) ended(out proc.Outcome, over proc.Reason) (proc.Outcome, json.Raw
 		return out, nil, ErrSilent
 	case out.TimedOut, out.Canceled, out.TooMuch, out.Err != nil:
 		return out, nil, nil
-	case t.final == nil && t.bad != nil:
+	case t.final == nil && t.bad != nil && out.Result.ExitCode == 0:
 		return out, nil, errors.New(changes.Printable(t.bad.Error()))
 	}
 	return out, t.final, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"airlock/internal/tool"
@@ -52,20 +53,24 @@ func opening(s *Session, limit time.Duration) ([]byte, error) {
 	return oneLine(line.Bytes()), nil
 }
 
-// resultLine answers a call.
-func resultLine(id json.RawMessage, res tool.Result) []byte {
-	meta := res.Meta
+// resultLine answers a call; document may be nil. It stands beside meta, and not in it too.
+func resultLine(id json.RawMessage, res tool.Result, document json.RawMessage) []byte {
+	meta := maps.Clone(res.Meta)
 	if meta == nil {
 		meta = tool.Meta{}
 	}
+	if document != nil {
+		delete(meta, "document")
+	}
 	line, err := encode(struct {
-		Type   string          `json:"type"`
-		ID     json.RawMessage `json:"id"`
-		OK     bool            `json:"ok"`
-		Stdout string          `json:"stdout"`
-		Stderr string          `json:"stderr"`
-		Meta   tool.Meta       `json:"meta"`
-	}{result, id, res.OK, res.Stdout, res.Stderr, meta})
+		Type     string          `json:"type"`
+		ID       json.RawMessage `json:"id"`
+		OK       bool            `json:"ok"`
+		Stdout   string          `json:"stdout"`
+		Stderr   string          `json:"stderr"`
+		Meta     tool.Meta       `json:"meta"`
+		Document json.RawMessage `json:"document,omitempty"`
+	}{result, id, res.OK, res.Stdout, res.Stderr, meta, document})
 	if err != nil {
 		return errorLine(id, "the result cannot be written as JSON: "+err.Error())
 	}

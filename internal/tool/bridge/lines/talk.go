@@ -228,9 +228,14 @@ func (t *talk) close(id string) {
 func (t *talk) serve(m *message) []byte {
 	if m.kind == call {
 		if t.s.Back == nil {
-			return resultLine(m.id, tool.Fail(tool.PermissionDenied, "there is nobody here who takes calls"))
+			return resultLine(m.id, tool.Fail(tool.PermissionDenied, "there is nobody here who takes calls"), nil)
 		}
-		return resultLine(m.id, t.s.Back.Call(t.ctx, tool.Call{Tool: m.tool, Action: m.action, Args: m.args}))
+		res := t.s.Back.Call(t.ctx, tool.Call{Tool: m.tool, Action: m.action, Args: m.args})
+		var document json.RawMessage
+		if t.s.Document != nil {
+			document = t.s.Document(res)
+		}
+		return resultLine(m.id, res, document)
 	}
 	if t.s.Back == nil {
 		return answerLine(m.id, "", tool.ErrNobody)

@@ -2,6 +2,7 @@ package lines_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -72,10 +73,10 @@ func TestOpening(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := w.sh(t, `echo started`, setting{args: c.args})
-			if got.err == nil || got.Err == nil || len(got.Stdout) > 0 {
-				t.Fatalf("Do: %+v, error %v; want an error and nothing started", got.Outcome, got.err)
+			if got.err != nil || got.Err == nil || len(got.Stdout) > 0 {
+				t.Fatalf("Do: %+v, error %v; want the outcome's and nothing started", got.Outcome, got.err)
 			}
-			wantIn(t, "Do: error", got.err.Error(), c.want)
+			wantIn(t, "Do: Outcome.Err", got.Err.Error(), c.want)
 		})
 	}
 }
@@ -96,6 +97,12 @@ func TestAnswers(t *testing.T) {
 		{"a call that nobody takes", `{"type":"call","id":1,"tool":"x"}`, nobody, `{"type":"result","id":1,"ok":false,"stdout":"","stderr":"there is nobody here who takes calls","meta":{"error_code":"PERMISSION_DENIED"}}`},
 		{"a result without meta", `{"type":"call","id":1,"tool":"x"}`, &back{call: func(context.Context, tool.Call) tool.Result { return tool.Result{Stdout: "\xff\u2028"} }}, `{"type":"result","id":1,"ok":false,"stdout":"\ufffd\u2028","stderr":"","meta":{}}`},
 		{"a result that JSON cannot hold", `{"type":"call","id":1,"tool":"x"}`, &back{call: func(context.Context, tool.Call) tool.Result { return tool.Result{Meta: tool.Meta{"f": func() {}}} }}, `{"type":"error","id":1,"error":"the result cannot be written as JSON: json: unsupported type: func()"}`},
+		{"a bridged agent's result", `{"type":"call","id":1,"tool":"x"}`, &back{call: func(context.Context, tool.Call) tool.Result {
+			return tool.Result{OK: true, Stdout: `[1]`, Meta: tool.Meta{"outcome": "ok"}}
+		}}, `{"type":"result","id":1,"ok":true,"stdout":"[1]","stderr":"","meta":{"outcome":"ok"},"document":[1]}`},
+		{"a bridged agent's long result", `{"type":"call","id":1,"tool":"x"}`, &back{call: func(context.Context, tool.Call) tool.Result {
+			return tool.Result{OK: true, Meta: tool.Meta{"outcome": "ok", "document": json.RawMessage(`{"long":"\u003c"}`)}}
+		}}, `{"type":"result","id":1,"ok":true,"stdout":"","stderr":"","meta":{"outcome":"ok"},"document":{"long":"\u003c"}}`},
 		{"a question", `{"type":"ask","id":"q","question":"?","choices":["a","b"],"default":"a"}`, &back{ask: func(_ context.Context, p *tool.Prompt) (string, error) { return p.Choices[1], nil }}, `{"type":"answer","id":"q","answer":"b"}`},
 		{"an answer may be empty", `{"type":"ask","id":2,"question":"?"}`, &back{ask: func(context.Context, *tool.Prompt) (string, error) { return "", nil }}, `{"type":"answer","id":2,"answer":""}`},
 		{"a question that nobody hears", `{"type":"ask","id":2,"question":"?"}`, &back{}, `{"type":"answer","id":2,"error":"there is nobody to ask"}`},
@@ -173,6 +180,9 @@ func TestFaults(t *testing.T) {
 			wantIn(t, "Do: error", got.err.Error(), c.want)
 		})
 	}
+	t.Run("a wrong result, and another exit code", func(t *testing.T) {
+		w.sh(t, `echo '{"type":"result"}'; exit 3`, setting{}).wantOut(t, 3, "", "")
+	})
 	t.Run("a wrong result and then a right one", func(t *testing.T) {
 		w.sh(t, `read -r p; echo '{"type":"result"}'; read -r l; printf '%s\n' "$l"; echo '{"type":"result","result":1}'`, setting{}).
 			wantOut(t, 0, `{"type":"error","error":"result: result is missing"}`+"\n", "1")

@@ -84,7 +84,7 @@ func (w *world) run(ctx context.Context, t testing.TB, set setting, argv ...stri
 	if r.MaxOutput == 0 {
 		r.MaxOutput = 1 << 20
 	}
-	s := &lines.Session{Tool: "probe", Call: "c1", Attempt: 1, Args: json.RawMessage(set.args), Back: set.back}
+	s := &lines.Session{Tool: "probe", Call: "c1", Attempt: 1, Args: json.RawMessage(set.args), Back: set.back, Document: document}
 	out, final, err := lines.Do(ctx, r, s)
 	return said{out, string(final), err}
 }
@@ -97,6 +97,17 @@ func (w *world) write(t testing.TB, name, content string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// document is that of a result whose meta has an outcome.
+func document(res tool.Result) json.RawMessage {
+	if long, ok := res.Meta["document"].(json.RawMessage); ok {
+		return long
+	}
+	if res.Meta["outcome"] != nil {
+		return json.RawMessage(res.Stdout)
+	}
+	return nil
 }
 
 // A back is a small one that does what the test says.
