@@ -93,18 +93,29 @@ func outcomes() []string {
 // or the bridge's words for what the registry and the gate refused. What another tool
 // answers is its envelope.
 func Document(res tool.Result) json.RawMessage {
-	if word, ok := res.Meta[MetaOutcome].(string); ok && slices.Contains(outcomes(), word) {
-		if document, ok := res.Meta[MetaDocument].(json.RawMessage); ok && json.Valid(document) {
-			return document
-		}
-		if json.Valid([]byte(res.Stdout)) {
-			return json.RawMessage(res.Stdout)
-		}
+	if document := own(res); document != nil {
+		return document
 	}
 	if text := refusal(&res); text != "" {
 		return encode(failure{Status: "error", Error: text})
 	}
 	return encode(res)
+}
+
+// own is the answer that a bridged agent's Result carries; nil where it is none of a bridged
+// agent's.
+func own(res tool.Result) json.RawMessage {
+	word, ok := res.Meta[MetaOutcome].(string)
+	if !ok || !slices.Contains(outcomes(), word) {
+		return nil
+	}
+	if document, ok := res.Meta[MetaDocument].(json.RawMessage); ok && json.Valid(document) {
+		return document
+	}
+	if json.Valid([]byte(res.Stdout)) {
+		return json.RawMessage(res.Stdout)
+	}
+	return nil
 }
 
 var (
