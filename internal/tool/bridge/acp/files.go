@@ -62,12 +62,14 @@ func (c *client) readFile(ctx context.Context, p *sdk.ReadTextFileRequest) (sdk.
 	if err != nil {
 		return none, err
 	}
-	err = c.read(ctx, p.Path, pick)
+	if err = c.out.reserve(ctx, maxRead); err == nil {
+		if err = c.read(ctx, p.Path, pick); err != nil {
+			pick.kept.Reset()
+		}
+		c.out.release(maxRead - pick.kept.Len())
+	}
 	done(came(err))
 	if err != nil {
-		return none, err
-	}
-	if err := c.out.reserve(ctx, pick.kept.Len()); err != nil {
 		return none, err
 	}
 	return sdk.ReadTextFileResponse{Content: pick.kept.String()}, nil

@@ -32,7 +32,7 @@ func TestATurnsAnswer(t *testing.T) {
 		"an unknown end is one":                  {prompt: []string{"stop tired"}, status: "error", stop: "tired", err: "Agent ended its turn for a reason that the protocol does not know: tired"},
 		"its own error is told":                  {prompt: []string{"fail no quota"}, status: "error", err: "Agent answered session/prompt with an error: Internal error: no quota (code -32603)"},
 		"it works in the workspace":              {prompt: []string{"cwd"}, status: "success", text: "WORKSPACE", stop: "end_turn"},
-		"text ends at a megabyte":                {prompt: []string{"many 110000"}, status: "success", text: strings.Repeat("0123456789", 110000)[:1<<20], stop: "end_turn", truncated: true},
+		"text ends at a megabyte":                {prompt: []string{"many 1100"}, status: "success", text: strings.Repeat("0123456789", 110000)[:1<<20], stop: "end_turn", truncated: true},
 		"an end with 0 and no answer is told":    {prompt: []string{"exit 0"}, status: "error", err: "Agent ended without an answer to session/prompt"},
 		"an update of an unknown kind is passed": {prompt: []string{`call _airlock/x {}`, "say on"}, status: "success", text: `{{"code":-32601,"message":"Method not found","data":{"method":"_airlock/x"}}}on`, stop: "end_turn"},
 	} {

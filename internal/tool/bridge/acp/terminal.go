@@ -156,9 +156,10 @@ func (c *client) start(ctx context.Context, line, dir string, limit int, done fu
 	return t, nil
 }
 
-// shell runs a line in bash, or in sh where there is no bash, as cmd.run does.
+// shell runs a line in bash, or in sh where there is no bash, as cmd.run does. All that it
+// prints goes one way, so that it stays in order.
 func shell(line string) []string {
-	return []string{"/bin/sh", "-c", `if command -v bash >/dev/null 2>&1; then exec bash -c -- "$1"; else exec sh -c -- "$1"; fi`, "sh", line}
+	return []string{"/bin/sh", "-c", `if command -v bash >/dev/null 2>&1; then exec bash -c -- "$1" 2>&1; else exec sh -c -- "$1" 2>&1; fi`, "sh", line}
 }
 
 // result is what became of the command, for the record.
@@ -200,9 +201,13 @@ func (c *client) terminalOutput(ctx context.Context, p *sdk.TerminalOutputReques
 	if err != nil {
 		return sdk.TerminalOutputResponse{}, err
 	}
+	if err := c.out.reserve(ctx, maxOutput); err != nil {
+		return sdk.TerminalOutputResponse{}, err
+	}
 	status := t.status() // before the output, which is whole where there is one
 	text, cut := t.out.text()
-	return sdk.TerminalOutputResponse{Output: text, Truncated: cut, ExitStatus: status}, c.out.reserve(ctx, len(text))
+	c.out.release(maxOutput - len(text))
+	return sdk.TerminalOutputResponse{Output: text, Truncated: cut, ExitStatus: status}, nil
 }
 
 // waitTerminal is terminal/wait_for_exit.

@@ -233,8 +233,9 @@ func newOutbox(replied func()) *outbox {
 	return b
 }
 
-// reserve waits until there is room for a large result, which is then to be returned to
-// the SDK: an agent that asks and does not read is not to fill the memory.
+// reserve waits until there is room for a large result, which is then to be made and
+// returned to the SDK: an agent that asks and does not read is not to fill the memory.
+// release gives back what it turned out not to need.
 func (b *outbox) reserve(ctx context.Context, size int) error {
 	defer context.AfterFunc(ctx, func() {
 		b.mu.Lock()
@@ -246,8 +247,18 @@ func (b *outbox) reserve(ctx context.Context, size int) error {
 	for b.reserved > 0 && b.reserved+size > maxReserved && ctx.Err() == nil {
 		b.wake.Wait()
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	b.reserved += size
-	return ctx.Err()
+	return nil
+}
+
+func (b *outbox) release(size int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved -= min(b.reserved, size)
+	b.wake.Broadcast()
 }
 
 // Write takes a whole message.

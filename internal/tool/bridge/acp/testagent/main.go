@@ -151,7 +151,7 @@ func (a *agent) do(ctx context.Context, line string) (acp.StopReason, error) {
 	case "many":
 		n, _ := strconv.Atoi(rest)
 		for range n {
-			a.say("0123456789")
+			a.say(strings.Repeat("0123456789", 100))
 		}
 	case "update":
 		var u acp.SessionUpdate
