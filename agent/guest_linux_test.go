@@ -366,6 +366,7 @@ func TestAnOldGuest(t *testing.T) {
 		"argv":   second(c.Run(ctx, agent.ExecParams{Argv: []string{"true"}}, nil)),
 		"stream": second(c.Run(ctx, agent.ExecParams{Cmd: "true"}, &agent.Streams{})),
 		"tty":    second(c.Run(ctx, agent.ExecParams{Cmd: "true", ExecOptions: agent.ExecOptions{TTY: &agent.TTY{}}}, nil)),
+		"rest":   second(c.Run(ctx, agent.ExecParams{Cmd: "true", ExecOptions: agent.ExecOptions{EndRest: true}}, nil)),
 		"stat":   second(c.Stat(ctx, "/", false)),
 		"remove": c.Remove(ctx, "/f", false),
 		"mode":   second(c.WriteFileFrom(ctx, "/f", strings.NewReader(""), 0o600)),

@@ -85,7 +85,7 @@ func New(opts *Options) (*Agent, error) {
 // Serve speaks to one client until it goes away, ctx ends or the Agent is closed, and
 // closes conn. Before it returns, every command that the connection started and that
 // still ran has been ended. What such a command left behind in the background on a
-// normal end goes on.
+// normal end goes on, unless its end_rest said otherwise.
 func (a *Agent) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

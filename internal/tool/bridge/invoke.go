@@ -147,7 +147,7 @@ func (j *job) attempt(ctx context.Context, number int) answer {
 		made.out = out
 	case a.Protocol == lines.Protocol:
 		made.out, made.final, made.fault = lines.Do(ctx, r, &lines.Session{
-			Tool: a.Name, Call: j.id, Attempt: number, Args: j.args, Back: j.m.Back, Log: t.log.log,
+			Tool: a.Name, Call: j.id, Attempt: number, Args: j.args, Back: j.m.Back, Document: own, Log: t.log.log,
 		})
 	default:
 		r.Params.Stdin = string(j.args) + "\n"

@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -56,5 +57,36 @@ func TestNewRefuses(t *testing.T) {
 	res := w.tools.Invoke(t.Context(), w.m, tool.Call{Tool: "it", Action: "go", Args: json.RawMessage(`{}`)})
 	if got, want := string(bridge.Document(res)), `{"status":"error","error":"Validation error: it has no action \"go\"; did you mean run?"}`; !strings.HasPrefix(got, want[:60]) {
 		t.Errorf("document = %s, want %s", got, want)
+	}
+}
+
+// A backTo makes calls with the registry itself, on the same machine.
+type backTo struct {
+	tool.Back
+	w *world
+}
+
+func (b backTo) Call(ctx context.Context, call tool.Call) tool.Result {
+	return b.w.tools.Invoke(ctx, b.w.m, call)
+}
+
+func TestAnAgentIsGivenAnothersDocument(t *testing.T) {
+	w := newWorld(t, `
+  asks: {path: asks, protocol: "1.1"}
+  told: {path: told}
+`, map[string]string{
+		"asks": sh(`read line; echo '{"type":"call","id":1,"tool":"told","args":{"a":1}}'; read -r answer; printf %s "$answer" >answer; echo '{"type":"result","result":1}'`),
+		"told": sh(`cat`),
+	})
+	w.m.Back = backTo{w: w}
+	if res, got := w.call("asks", `{}`); !res.OK || got != "1" {
+		t.Fatal(got)
+	}
+	var answer struct {
+		OK       bool
+		Document json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(w.read("answer")), &answer); err != nil || !answer.OK || string(answer.Document) != `{"a":1}` {
+		t.Errorf("answer = %s, err %v", w.read("answer"), err)
 	}
 }
