@@ -94,7 +94,9 @@ func TestAgents(t *testing.T) {
 }
 
 // A deadlined context, when it is canceled, ends as though its deadline had passed.
-type deadlined struct{ context.Context }
+type deadlined struct {
+	context.Context //nolint:containedctx // it is a context
+}
 
 func (d deadlined) Err() error {
 	if d.Context.Err() != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -102,7 +103,7 @@ func TestAnAgentThatDoesNotRead(t *testing.T) {
 		w.sh(t, `echo '{"type":"hello","protocol":"1.0"}'; echo 1`, setting{args: `{"a":"` + huge + `"}`}).wantOut(t, 0, "1\n", "")
 	})
 	t.Run("its parameters, until it has said a lot", func(t *testing.T) {
-		got := w.sh(t, `yes '{"type":"call","id":1}' | head -n 9000; read -r p; printf '%s' "$p" | tail -c 9; exit 3`, setting{args: `{"a":"` + huge + `"}`})
+		got := w.sh(t, `yes '{"type":"call","id":1}' | head -n 9000; read -r p; printf '%s' "$p" | tail -c 9; exit 3`, setting{args: `{"a":"` + huge[:1<<17] + `"}`})
 		got.wantOut(t, 3, `"cancel"]}}`[2:], "")
 	})
 	t.Run("its answers: no more calls are made than may be open", func(t *testing.T) {
@@ -146,6 +147,8 @@ func TestAnAgentThatDoesNotRead(t *testing.T) {
 func TestTimeIsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	var together sync.WaitGroup // most of them only wait, for longer than tests that take turns should
+	defer together.Wait()
 	for _, c := range []struct {
 		name, script string
 		timedOut     bool
@@ -163,22 +166,23 @@ func TestTimeIsOver(t *testing.T) {
 		{"it has stopped itself", `echo here; kill -STOP $$`, true, false, "here\n", ""},
 		{"it was a 1.0 agent", `echo '{"type":"hello","protocol":"1.0"}'; echo here; exec sleep 600`, true, false, "here\n", ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			begun := time.Now()
-			got := w.sh(t, c.script, setting{limit: 300 * time.Millisecond})
-			if got.TimedOut != c.timedOut || got.Canceled || got.Err != nil || got.final != c.final {
-				t.Errorf("Do: %+v, final %q; want timed out %v, final %q", got.Outcome, got.final, c.timedOut, c.final)
-			}
-			if errors.Is(got.err, lines.ErrSilent) != c.silent || got.err != nil && !c.silent {
-				t.Errorf("Do: error %v, want ErrSilent: %v", got.err, c.silent)
-			}
-			if c.name != "it reads all of stdin" && string(got.Stdout) != c.stdout {
-				t.Errorf("Do: stdout = %q, want %q", got.Stdout, c.stdout)
-			}
-			if took := time.Since(begun); took > notSoon {
-				t.Errorf("Do took %v", took)
-			}
+		together.Go(func() {
+			t.Run(c.name, func(t *testing.T) {
+				begun := time.Now()
+				got := w.sh(t, c.script, setting{limit: 300 * time.Millisecond})
+				if got.TimedOut != c.timedOut || got.Canceled || got.Err != nil || got.final != c.final {
+					t.Errorf("Do: %+v, final %q; want timed out %v, final %q", got.Outcome, got.final, c.timedOut, c.final)
+				}
+				if errors.Is(got.err, lines.ErrSilent) != c.silent || got.err != nil && !c.silent {
+					t.Errorf("Do: error %v, want ErrSilent: %v", got.err, c.silent)
+				}
+				if c.name != "it reads all of stdin" && string(got.Stdout) != c.stdout {
+					t.Errorf("Do: stdout = %q, want %q", got.Stdout, c.stdout)
+				}
+				if took := time.Since(begun); took > notSoon {
+					t.Errorf("Do took %v", took)
+				}
+			})
 		})
 	}
 }
@@ -210,6 +214,8 @@ func TestWhatIsOpenEndsWithTheTime(t *testing.T) {
 func TestCanceled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	var together sync.WaitGroup // most of them only wait, for longer than tests that take turns should
+	defer together.Wait()
 	for _, c := range []struct{ name, script, stdout string }{
 		{"it is told why", `read -r p; echo '{"type":"progress"}'; read -r l; printf '%s\n' "$l"; echo '{"type":"result","result":1}'`, `{"type":"cancel","reason":"canceled"}` + "\n"},
 		{"it ignores it", `trap '' TERM INT HUP; echo '{"type":"progress"}'; while :; do sleep 1; done`, ""},
@@ -217,19 +223,20 @@ func TestCanceled(t *testing.T) {
 		{"it waits for a call", `echo '{"type":"call","id":1,"tool":"x"}'; echo '{"type":"progress"}'; exec sleep 600`, ""},
 		{"it was a 1.0 agent", `echo '{"type":"progress"}'; echo '{"type":"hello","protocol":"1.0"}'; exec sleep 600`, ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			b := &back{tell: func(event.Event) { cancel() }}
-			begun := time.Now()
-			got := w.run(ctx, t, setting{back: b}, "/bin/sh", w.write(t, "agent.sh", c.script))
-			if !got.Canceled || got.TimedOut || got.err != nil || got.final != "" || string(got.Stdout) != c.stdout {
-				t.Errorf("Do: %+v, stdout %q, final %q, error %v; want canceled, stdout %q", got.Outcome, got.Stdout, got.final, got.err, c.stdout)
-			}
-			if took := time.Since(begun); took > notSoon {
-				t.Errorf("Do took %v", took)
-			}
+		together.Go(func() {
+			t.Run(c.name, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				b := &back{tell: func(event.Event) { cancel() }}
+				begun := time.Now()
+				got := w.run(ctx, t, setting{back: b}, "/bin/sh", w.write(t, "agent.sh", c.script))
+				if !got.Canceled || got.TimedOut || got.err != nil || got.final != "" || string(got.Stdout) != c.stdout {
+					t.Errorf("Do: %+v, stdout %q, final %q, error %v; want canceled, stdout %q", got.Outcome, got.Stdout, got.final, got.err, c.stdout)
+				}
+				if took := time.Since(begun); took > notSoon {
+					t.Errorf("Do took %v", took)
+				}
+			})
 		})
 	}
 	t.Run("before it began", func(t *testing.T) {
