@@ -95,7 +95,11 @@ func (s *Store) write(ctx context.Context, samples []bridge.Sample) error {
 		defer insert.Close()
 		for i := range samples {
 			p := &samples[i]
-			_, err := insert.ExecContext(ctx, p.At.UnixMilli(), s.config, text(p.Agent, 256), text(p.Outcome, 64), p.OK, max(0, p.Took.Milliseconds()))
+			at := p.At
+			if at.IsZero() {
+				at = s.now()
+			}
+			_, err := insert.ExecContext(ctx, at.UnixMilli(), s.config, text(p.Agent, 256), text(p.Outcome, 64), p.OK, max(0, p.Took.Milliseconds()))
 			if err != nil {
 				return err
 			}
