@@ -35,6 +35,14 @@ func checkPath(p string) error {
 	return nil
 }
 
+// reachable refuses another session's requests, and paths that there cannot be.
+func (c *client) reachable(id sdk.SessionId, p string) error {
+	if err := c.known(id); err != nil {
+		return err
+	}
+	return checkPath(p)
+}
+
 func badParams(format string, args ...any) error {
 	return &sdk.RequestError{Code: -32602, Message: fmt.Sprintf(format, args...)}
 }
@@ -42,8 +50,8 @@ func badParams(format string, args ...any) error {
 // readFile is fs/read_text_file, in the sandbox.
 func (c *client) readFile(ctx context.Context, p *sdk.ReadTextFileRequest) (sdk.ReadTextFileResponse, error) {
 	var none sdk.ReadTextFileResponse
-	if err := errors.Join(c.known(p.SessionId), checkPath(p.Path)); err != nil {
-		return none, firstOf(err)
+	if err := c.reachable(p.SessionId, p.Path); err != nil {
+		return none, err
 	}
 	pick := &lines{skip: 0, left: -1}
 	if p.Line != nil {
@@ -92,8 +100,8 @@ func (c *client) read(ctx context.Context, name string, pick *lines) error {
 // writeFile is fs/write_text_file, in the sandbox.
 func (c *client) writeFile(ctx context.Context, p *sdk.WriteTextFileRequest) (sdk.WriteTextFileResponse, error) {
 	var none sdk.WriteTextFileResponse
-	if err := errors.Join(c.known(p.SessionId), checkPath(p.Path)); err != nil {
-		return none, firstOf(err)
+	if err := c.reachable(p.SessionId, p.Path); err != nil {
+		return none, err
 	}
 	shownText := p.Content
 	if len(shownText) > maxEdit { // more than the tool takes, and than anybody would read
@@ -138,14 +146,6 @@ func fileError(name string, err error) error {
 		return &sdk.RequestError{Code: codeNotFound, Message: "Resource not found: " + shown(name)}
 	}
 	return &sdk.RequestError{Code: -32603, Message: shown(answered.Message)}
-}
-
-// firstOf is the first of some joined errors.
-func firstOf(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it was joined just now
-		return joined.Unwrap()[0]
-	}
-	return err
 }
 
 // came is what became of an admitted call, for the record.

@@ -84,7 +84,7 @@ func TestAMessageIsOfAtMostMaxOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := script(t, prompted(test.line, "> "+chunk, ended)...)
+			w := script(t, prompted(test.line, "> ", "> "+chunk, ended)...)
 			w.run.MaxOutput = test.most
 			out, a := w.do(t.Context(), "go")
 			if out.TooMuch != test.much || (a.Status == "") != test.much {
@@ -96,12 +96,14 @@ func TestAMessageIsOfAtMostMaxOutput(t *testing.T) {
 
 func TestAsLongAMessageAsThereIsIsRead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.run.MaxOutput = 1 << 40
 	file := filepath.Join(t.TempDir(), "f")
-	text := w.text(request(t, "fs/write_text_file", map[string]any{"path": file, "content": strings.Repeat("x", 10<<20-1000)}))
-	if st, err := os.Stat(file); text != "{{}}" || err != nil || st.Size() != 10<<20-1000 {
-		t.Errorf("the answer is %.100q, and the file %v %v", text, st, err)
+	w := script(t, prompted(
+		fmt.Sprintf(`+ 1 {"jsonrpc":"2.0","id":7,"method":"fs/write_text_file","params":{"sessionId":"s1","path":%q,"content":"`, file),
+		fmt.Sprintf("+ %d x", 10<<20-1000), `> "}}`, `< "id":7,"result":{}`, "> "+chunk, ended)...)
+	w.run.MaxOutput = 1 << 40
+	text := w.text("go")
+	if st, err := os.Stat(file); text != "x" || err != nil || st.Size() != 10<<20-1000 {
+		t.Errorf("the text is %.100q, and the file %v %v", text, st, err)
 	}
 }
 

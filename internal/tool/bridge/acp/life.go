@@ -83,6 +83,7 @@ func (l *life) watch(talking context.Context, hangUp context.CancelCauseFunc) {
 			l.stop()
 			if id := l.client.turn.session(); id == "" {
 				hangUp(errTimeOver)
+				l.proc.End() // there is nothing that it could be told
 			} else {
 				_ = l.conn.SendNotification(talking, sdk.AgentMethodSessionCancel, sdk.CancelNotification{SessionId: id})
 			}
@@ -209,16 +210,13 @@ func (l *life) verdict(out proc.Outcome, r reply, err error, over bool) (proc.Ou
 
 // complaint is an agent's error, for a person.
 func complaint(e *sdk.RequestError) string {
-	text := shown(e.Message)
+	more := ""
 	if data, ok := e.Data.(map[string]any); ok {
-		for _, name := range []string{"details", "error", "message"} {
-			if more, ok := data[name].(string); ok && more != "" && !strings.Contains(e.Message, more) {
-				text += ": " + shown(more)
-				break
-			}
+		if more = first(data, []string{"details", "error", "message"}); more != "" {
+			more = ": " + shown(more)
 		}
 	}
-	return fmt.Sprintf("%s (code %d)", text, e.Code)
+	return fmt.Sprintf("%s%s (code %d)", shown(e.Message), more, e.Code)
 }
 
 const maxShown = 1000 // bytes of a text of the agent's in one of ours

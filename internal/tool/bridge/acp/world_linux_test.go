@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -36,10 +37,12 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
-		os.Stderr.WriteString(err.Error())
+		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	os.RemoveAll(dir)
+	if err := os.RemoveAll(dir); err != nil {
+		panic(err)
+	}
 	os.Exit(code)
 }
 
@@ -78,7 +81,8 @@ func newWorld(t testing.TB, args ...string) *world {
 	b := &back{refuse: map[string]bool{}, sandbox: &tool.Machine{
 		Client: guestAgent(t), Where: tool.InSandbox, WorkDir: workspace, Env: map[string]string{"PATH": os.Getenv("PATH"), "LC_ALL": "C"},
 	}}
-	return &world{t: t, back: b,
+	return &world{
+		t: t, back: b,
 		run: &proc.Run{
 			Client: client, Limit: time.Minute, MaxOutput: 8 << 20,
 			Params: agent.ExecParams{Argv: append([]string{testAgent}, args...), ExecOptions: agent.ExecOptions{

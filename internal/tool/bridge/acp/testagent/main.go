@@ -32,7 +32,7 @@ func main() {
 }
 
 // raw plays a script: "> LINE" prints a line, "* N LINE" prints it N times and "+ N TEXT" a
-// text N times on one line, "< WORD" waits for a line with WORD in it, "hang" does nothing any more,
+// text N times without a line's end, "< WORD" waits for a line with WORD in it, "hang" does nothing any more,
 // "exit N" ends.
 func raw(file string) error {
 	script, err := os.ReadFile(file)
@@ -56,7 +56,6 @@ func raw(file string) error {
 			for range n {
 				fmt.Fprint(out, text)
 			}
-			fmt.Fprintln(out)
 		case "<":
 			for got := ""; !strings.Contains(got, rest); {
 				if got, err = in.ReadString('\n'); err != nil {
