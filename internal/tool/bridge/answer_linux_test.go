@@ -164,12 +164,12 @@ func TestAnErrorRepeatsABoundedPart(t *testing.T) {
 
 func TestMixedOutputTakesNoLongerTheWorseItIs(t *testing.T) {
 	for name, script := range map[string]string{
-		"brackets that are not closed": `head -c 6000000 /dev/zero | tr '\0' '['; echo '{"a":1}'`,
-		"brackets that are not opened": `head -c 6000000 /dev/zero | tr '\0' '}'`,
-		"quotes":                       `head -c 6000000 /dev/zero | tr '\0' '"'; echo '{"a":1}'`,
-		"backslashes":                  `head -c 6000000 /dev/zero | tr '\0' '\\'; echo '"}'`,
-		"backslashes and quotes":       `yes '\"' | head -c 6000000; echo '}'`,
-		"small documents":              `yes '{}' | head -c 6000000; echo '{"a":1}'`,
+		"brackets that are not closed": `head -c 2000000 /dev/zero | tr '\0' '['; echo '{"a":1}'`,
+		"brackets that are not opened": `head -c 2000000 /dev/zero | tr '\0' '}'`,
+		"quotes":                       `head -c 2000000 /dev/zero | tr '\0' '"'; echo '{"a":1}'`,
+		"backslashes":                  `head -c 2000000 /dev/zero | tr '\0' '\\'; echo '"}'`,
+		"backslashes and quotes":       `yes '\"' | head -c 2000000; echo '}'`,
+		"small documents":              `yes '{}' | head -c 2000000; echo '{"a":1}'`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "  it: {path: it, mixed_output: true}\n", map[string]string{"it": sh(script)})
