@@ -73,8 +73,8 @@ func TestHealth(t *testing.T) {
 		"calls that went well are healthy": {calls("a", 2, 0), bridge.Health{Status: "healthy", TotalCalls: 2, Agents: map[string]bridge.AgentHealth{
 			"a": {Calls: 2, SuccessRate: 1, AvgDuration: 1},
 		}}},
-		"less than one error in ten is healthy": {calls("a", 10, 1), bridge.Health{Status: "healthy", TotalCalls: 11, TotalErrors: 1, ErrorRate: 1.0 / 11, Agents: map[string]bridge.AgentHealth{
-			"a": {Calls: 11, SuccessRate: 10.0 / 11, AvgDuration: 13000.0 / 11 / 1000},
+		"less than one error in ten is healthy": {calls("a", 15, 1), bridge.Health{Status: "healthy", TotalCalls: 16, TotalErrors: 1, ErrorRate: 1.0 / 16, Agents: map[string]bridge.AgentHealth{
+			"a": {Calls: 16, SuccessRate: 15.0 / 16, AvgDuration: 1.125},
 		}}},
 		"one in ten is degraded": {calls("a", 9, 1), bridge.Health{Status: "degraded", TotalCalls: 10, TotalErrors: 1, ErrorRate: 0.1, Agents: map[string]bridge.AgentHealth{
 			"a": {Calls: 10, SuccessRate: 0.9, AvgDuration: 1.2},
