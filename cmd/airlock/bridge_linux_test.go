@@ -121,6 +121,33 @@ func TestABridgeThatIsEnded(t *testing.T) {
 	}
 }
 
+// TestABridgeWithoutAReader ends by itself, not by a signal: what it has to write down it does.
+func TestABridgeWithoutAReader(t *testing.T) {
+	for name, args := range map[string][]string{"lines": nil, "one call": {"quick"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			cmd := p.bridge(t, map[string]string{"quick.sh": "#!/bin/sh\necho 1\n"}, nil, args...)
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			var said buffer
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(strings.Repeat(`{"tool":"quick"}`+"\n", 5)), w, &said
+			err = cmd.Run()
+			w.Close()
+			if got := exitCode(err); got != 141 || said.String() != "" {
+				t.Errorf("exit code = %d, want 141; it said %q", got, said.String())
+			}
+			log, err := os.ReadFile(filepath.Join(p.work, "bridge.log"))
+			if n := strings.Count(string(log), "completed successfully"); err != nil || n != 1 {
+				t.Errorf("the log tells of %d calls, %v, want 1", n, err)
+			}
+		})
+	}
+}
+
 // TestACancelLeavesTheBridge: a cancel ends all that runs, and the bridge goes on.
 func TestACancelLeavesTheBridge(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -79,6 +80,7 @@ The exit code is 0 for an answer, 1 for one that is an error, 2 for bad use.`,
 		Args:                  takes(0, 2, "give a tool and its parameters as one JSON object: airlock bridge --config FILE TOOL '{…}'"),
 		ValidArgsFunction:     p.completeAgents(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			defer ignoreBrokenPipes()()
 			if len(args) == 0 || len(args) == 1 && args[0] == "-" {
 				return p.bridgeLines(cmd.Context(), f)
 			}
@@ -100,7 +102,10 @@ func (p *Program) bridgeCallCmd(f *bridgeFlags) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Args:                  takes(1, 2, "say which tool: airlock bridge --config FILE call TOOL ['{…}']"),
 		ValidArgsFunction:     p.completeAgents(f),
-		RunE:                  func(cmd *cobra.Command, args []string) error { return p.bridgeOnce(cmd.Context(), f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer ignoreBrokenPipes()()
+			return p.bridgeOnce(cmd.Context(), f, args)
+		},
 	}
 	f.add(cmd.Flags())
 	return cmd
@@ -232,7 +237,10 @@ func (p *Program) printDocument(document json.RawMessage) error {
 	if isTerminal(p.Stdout) {
 		out = harmlessJSON(out)
 	}
-	if _, err := fmt.Fprintln(p.Stdout, out); err != nil {
+	switch _, err := fmt.Fprintln(p.Stdout, out); {
+	case errors.Is(err, syscall.EPIPE):
+		return fail(exitSignalBase+signalPipe, nil)
+	case err != nil:
 		return fail(exitFailed, fmt.Errorf("write the answer: %w", err))
 	}
 	return nil
