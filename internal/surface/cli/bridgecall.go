@@ -137,7 +137,9 @@ func (c *bridgeCalls) callIn(ctx context.Context, call tool.Call) (document json
 	default:
 		return errorDocument("there is no answer"), false
 	}
-	document = bridge.Document(out.Result)
+	t, _ := c.b.Tools.Lookup(call.Tool)
+	bridge.Note(t, out.Result)
+	document = bridge.Answer(t, out.Result)
 	if err != nil && out.Result.OK {
 		// It was done, and something around it failed: that is not to look like success.
 		document = errorDocument(err.Error())
