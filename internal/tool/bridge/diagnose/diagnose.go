@@ -130,17 +130,18 @@ func (d *doctor) configuration() {
 	if path == "" {
 		return
 	}
-	mended := d.othersWrite(Configuration, path, path, "it decides what is run")
+	name := filepath.Base(path)
+	mended := d.othersWrite(Configuration, name, path, "it decides what is run")
 	if d.file == nil && mended && d.opts.Reload != nil {
 		d.file, d.opts.Problem = d.opts.Reload()
 	}
 	switch {
 	case d.file != nil:
-		d.add(Configuration, OK, path, "it is right; agents: "+strconv.Itoa(len(d.file.Agents)), "")
+		d.add(Configuration, OK, name, "it is right; agents: "+strconv.Itoa(len(d.file.Agents)), "")
 	case d.opts.Problem != nil:
-		d.add(Configuration, Error, path, d.opts.Problem.Error(), "")
+		d.add(Configuration, Error, name, d.opts.Problem.Error(), "")
 	default:
-		d.add(Configuration, Error, path, "it could not be read", "name the bridge's config.yaml with --config")
+		d.add(Configuration, Error, name, "it could not be read", "name the bridge's config.yaml with --config")
 	}
 }
 
