@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	sdk "github.com/coder/acp-go-sdk"
 
@@ -22,6 +23,10 @@ type client struct {
 	turn     turn
 	terms    terminals
 	requests uint64 // that were made; for one goroutine
+
+	// emptyAbsent is for an agent that takes no error for "there is no such file": it is told
+	// that the file is empty.
+	emptyAbsent atomic.Bool
 
 	broken chan struct{} // closed when the agent has broken the protocol
 

@@ -74,6 +74,9 @@ func (c *client) readFile(ctx context.Context, p *sdk.ReadTextFileRequest) (sdk.
 		if err = c.read(ctx, p.Path, pick); err != nil {
 			pick.kept.Reset()
 		}
+		if refusal, ok := errors.AsType[*sdk.RequestError](err); ok && refusal.Code == codeNotFound && c.emptyAbsent.Load() {
+			err = nil
+		}
 		c.out.release(maxRead - pick.kept.Len())
 	}
 	done(came(err))

@@ -97,6 +97,16 @@ func TestFilesAreReadInTheSandbox(t *testing.T) {
 	}
 }
 
+func TestAFileThatIsNotThereIsEmptyForAnAgentThatTakesNoErrorForIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run.Params.Env["TESTAGENT_NAME"] = "gemini-cli"
+	if text := w.text(request(t, "fs/read_text_file", map[string]any{"path": "/no/such/file"})); text != `{{"content":""}}` {
+		t.Errorf("the answer is %q, want an empty file", text)
+	}
+	wantIn(t, "the answer for a folder", w.text(request(t, "fs/read_text_file", map[string]any{"path": "/tmp"})), "folder")
+}
+
 func TestFilesAreWrittenInTheSandbox(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -121,6 +121,10 @@ func (e *agentError) Error() string {
 	return text
 }
 
+// geminiCLI names itself so. As of 0.61 it looks at a file before it writes it, and takes every
+// error for a reason not to (google-gemini/gemini-cli#17588): it could make no new file.
+const geminiCLI = "gemini-cli"
+
 const (
 	codeAuth     = -32000 // of the protocol: the agent wants a login
 	codeNotFound = -32002 // of the protocol: there is no such file
@@ -141,6 +145,9 @@ func (l *life) talk(ctx context.Context, blocks []sdk.ContentBlock) (reply, erro
 	if hello.ProtocolVersion != sdk.ProtocolVersionNumber {
 		return reply{}, fmt.Errorf("speaks version %d of the Agent Client Protocol, and Airlock version %d",
 			hello.ProtocolVersion, sdk.ProtocolVersionNumber)
+	}
+	if info := hello.AgentInfo; info != nil && info.Name == geminiCLI {
+		l.client.emptyAbsent.Store(true)
 	}
 	opened, err := call[sdk.NewSessionResponse](ctx, l, sdk.AgentMethodSessionNew, sdk.NewSessionRequest{
 		Cwd: l.client.s.Workspace, McpServers: []sdk.McpServer{},

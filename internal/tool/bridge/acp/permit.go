@@ -2,7 +2,6 @@ package acp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,6 +98,7 @@ var (
 	folderNames  = []string{"cwd", "workdir", "working_directory"}
 	pathNames    = []string{"path", "file_path", "filePath", "abs_path", "absolute_path", "notebook_path", "old_path", "new_path", "from", "to", "source", "destination"}
 	urlNames     = []string{"url", "uri"}
+	contentNames = []string{"content", "new_string", "new_str"}
 )
 
 // calls are the calls of tools that a wish is judged as. A command is judged as such, whatever
@@ -154,7 +154,7 @@ func (w *wish) calls(own string) ([]tool.Call, error) {
 		unclear = unclear || !given
 	}
 	if unclear {
-		calls = append(calls, tool.Call{Tool: own, Args: arguments(map[string]any{"prompt": w.text(paths)})})
+		calls = append(calls, tool.Call{Tool: own, Args: encode(map[string]any{"prompt": w.text(paths)})})
 	}
 	return calls, nil
 }
@@ -194,17 +194,29 @@ func (w *wish) places(input map[string]any) ([]string, error) {
 	return all, nil
 }
 
-// content is the new content of a path, where it says so.
+// untold stands for new content that an agent does not tell.
+const untold = "(the agent does not say what it would write)"
+
+// content is the new content of a path, or the part of it that is told.
 func (w *wish) content(path string, input map[string]any) string {
+	text, told := "", false
 	for _, e := range w.edits {
-		if e.path == path && len(e.text) <= maxEdit {
-			return e.text
+		if e.path == path {
+			text, told = e.text, true
 		}
 	}
-	if text, ok := input["content"].(string); ok && len(text) <= maxEdit {
-		return text
+	for _, name := range contentNames {
+		if !told {
+			text, told = input[name].(string)
+		}
 	}
-	return ""
+	switch {
+	case !told:
+		return untold
+	case len(text) > maxEdit:
+		return clip(text)
+	}
+	return text
 }
 
 // text is a wish for a person who is to judge it.
@@ -215,8 +227,7 @@ func (w *wish) text(paths []string) string {
 		fmt.Fprintf(&b, "\npaths: %s", strings.Join(paths, ", "))
 	}
 	if w.input != nil {
-		data, err := json.Marshal(w.input)
-		if err == nil && len(data) <= maxUnsure {
+		if data := encode(w.input); len(data) <= maxUnsure {
 			fmt.Fprintf(&b, "\ninput: %s", data)
 		} else {
 			b.WriteString("\ninput: more than can be shown")
@@ -295,13 +306,5 @@ func quote(word string) string {
 
 // newCall is a call with these arguments.
 func newCall(name, action string, args map[string]any) tool.Call {
-	return tool.Call{Tool: name, Action: action, Args: arguments(args)}
-}
-
-func arguments(args map[string]any) json.RawMessage {
-	data, err := json.Marshal(args)
-	if err != nil {
-		panic(err) // texts always are JSON
-	}
-	return data
+	return tool.Call{Tool: name, Action: action, Args: encode(args)}
 }

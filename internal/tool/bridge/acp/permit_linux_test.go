@@ -63,7 +63,7 @@ func TestAPermissionIsJudgedAsTheCallsThatItIsFor(t *testing.T) {
 		},
 		"a patch of several files": {
 			ask:   `{"toolCallId":"1","kind":"edit","rawInput":{"changes":{"/w/b":{},"/w/a":{}}}}`,
-			calls: []string{`host fs.write_file {"content":"","path":"/w/a"}`, `host fs.write_file {"content":"","path":"/w/b"}`},
+			calls: []string{`host fs.write_file {"content":"(the agent does not say what it would write)","path":"/w/a"}`, `host fs.write_file {"content":"(the agent does not say what it would write)","path":"/w/b"}`},
 		},
 		"a read":   {ask: `{"toolCallId":"1","kind":"read","locations":[{"path":"/a"}]}`, calls: []string{`host fs.read_file {"path":"/a"}`}},
 		"a search": {ask: `{"toolCallId":"1","kind":"search","rawInput":{"path":"/a","pattern":"x"}}`, calls: []string{`host fs.read_file {"path":"/a"}`}},
@@ -103,6 +103,14 @@ func TestAPermissionIsJudgedAsTheCallsThatItIsFor(t *testing.T) {
 		},
 		"an edit that is too large to show": {
 			ask:   `{"toolCallId":"1","kind":"edit","content":[{"type":"diff","path":"/w/a","newText":"` + strings.Repeat("x", 1<<20+1) + `"}]}`,
+			calls: []string{`host fs.write_file {"content":"` + strings.Repeat("x", 1000) + `…","path":"/w/a"}`},
+		},
+		"an edit of a part": {
+			ask:   `{"toolCallId":"1","kind":"edit","rawInput":{"file_path":"/w/a","old_string":"a","new_string":"<b>"}}`,
+			calls: []string{`host fs.write_file {"content":"<b>","path":"/w/a"}`},
+		},
+		"an edit that empties": {
+			ask:   `{"toolCallId":"1","kind":"edit","content":[{"type":"diff","path":"/w/a","newText":""}],"rawInput":{"content":"x"}}`,
 			calls: []string{`host fs.write_file {"content":"","path":"/w/a"}`},
 		},
 		"nothing but for ever is not chosen": {

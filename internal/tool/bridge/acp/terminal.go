@@ -125,9 +125,12 @@ func (c *client) start(ctx context.Context, line, dir string, limit int, done fu
 		Cwd: dir, Env: env, ClearEnv: true, User: m.User, TimeoutMS: m.MaxTime.Milliseconds(),
 		MaxProcs: m.MaxProcs, EndRest: known.Has(agent.CapRest),
 	}}
+	// It is ended by being told so, not by ctx, but for as long as it is not started.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	started := context.AfterFunc(ctx, end)
 	t := &terminal{out: screen{most: limit}, done: make(chan struct{})}
 	t.proc, err = m.Client.Start(life, params, &agent.Streams{Stdout: &t.out, Stderr: &t.out})
+	started()
 	if err != nil {
 		end()
 		return nil, err

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -130,8 +131,8 @@ func (t *turn) sayLocked(c *sdk.SessionUpdateAgentMessageChunk) {
 		return
 	}
 	t.text.WriteString(piece)
-	if data, err := json.Marshal(piece); err == nil && t.back != nil {
-		t.back.Publish(event.Partial{Tool: t.tool, Data: data})
+	if t.back != nil {
+		t.back.Publish(event.Partial{Tool: t.tool, Data: encode(piece)})
 	}
 }
 
@@ -325,10 +326,13 @@ func failure(text string, res *result) json.RawMessage {
 	return encode(answer{Status: "error", Error: text, Result: res})
 }
 
-func encode(a answer) json.RawMessage {
-	data, err := json.Marshal(a)
-	if err != nil {
+// encode is v as JSON that a person can read: with no more escapes than JSON asks for.
+func encode(v any) json.RawMessage {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
 		panic(err) // texts and numbers always are JSON
 	}
-	return data
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -93,6 +93,7 @@ func (a *agent) Initialize(context.Context, acp.InitializeRequest) (acp.Initiali
 		version, _ = strconv.Atoi(text)
 	}
 	return acp.InitializeResponse{
+		AgentInfo:       &acp.Implementation{Name: os.Getenv("TESTAGENT_NAME"), Version: "1"},
 		ProtocolVersion: acp.ProtocolVersion(version),
 		AuthMethods:     []acp.AuthMethod{{Agent: &acp.AuthMethodAgent{Id: "browser", Name: "Log in with a browser"}}},
 	}, nil
