@@ -239,6 +239,18 @@ func TestCanceled(t *testing.T) {
 			})
 		})
 	}
+	t.Run("it was a 1.0 agent, which is ended at once", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var canceled time.Time
+		watch := watcher(func() { canceled = time.Now(); cancel() })
+		r := w.process(setting{}, "/bin/sh", "-c", `echo '{"type":"hello","protocol":"1.0"}'; read -r p; read -r p || echo x >&2; exec sleep 600`)
+		r.Stderr = watch
+		out, _, err := lines.Do(ctx, r, &lines.Session{Tool: "probe"})
+		if took := time.Since(canceled); !out.Canceled || err != nil || took >= 2*time.Second {
+			t.Errorf("Do: %+v after %v, error %v; want it canceled before a grace of two seconds", out, took, err)
+		}
+	})
 	t.Run("before it began", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

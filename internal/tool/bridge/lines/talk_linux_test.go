@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -276,5 +279,25 @@ func TestALongMessageIsCut(t *testing.T) {
 	newWorld(t).sh(t, `printf '{"type":"progress","message":"%s"}\n' `+strings.Repeat("ä", 1500), setting{back: b}).wantOut(t, 0, "", "")
 	if got, want := b.events[0].(event.Progress).Message, strings.Repeat("ä", 1000)+"…"; got != want {
 		t.Errorf("message = %q, want 1000 characters and …", got)
+	}
+}
+
+// The result ends what is open, and not only the agent's own end after it.
+func TestAResultEndsCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	over := filepath.Join(w.dir, "over")
+	b := &back{call: func(ctx context.Context, _ tool.Call) tool.Result {
+		<-ctx.Done()
+		if err := os.WriteFile(over, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		return tool.Fail(tool.IOError, "canceled")
+	}}
+	begun := time.Now()
+	w.sh(t, `echo '{"type":"call","id":1,"tool":"x"}'; echo '{"type":"result","result":1}'; until [ -e '`+over+`' ]; do sleep 0.01; done`, setting{back: b, limit: 10 * time.Second}).
+		wantOut(t, 0, "", "1")
+	if took := time.Since(begun); took >= 10*time.Second {
+		t.Errorf("Do took %v: the time's end has canceled it, want the result", took)
 	}
 }

@@ -71,6 +71,14 @@ func (w *world) sh(t testing.TB, script string, set setting) said {
 // run runs a program as an agent.
 func (w *world) run(ctx context.Context, t testing.TB, set setting, argv ...string) said {
 	t.Helper()
+	r := w.process(set, argv...)
+	s := &lines.Session{Tool: "probe", Call: "c1", Attempt: 1, Args: json.RawMessage(set.args), Back: set.back, Document: document}
+	out, final, err := lines.Do(ctx, r, s)
+	return said{out, string(final), err}
+}
+
+// process is a program that is to be run as an agent.
+func (w *world) process(set setting, argv ...string) *proc.Run {
 	r := &proc.Run{
 		Client: w.client,
 		Params: agent.ExecParams{Argv: argv, ExecOptions: agent.ExecOptions{
@@ -84,9 +92,15 @@ func (w *world) run(ctx context.Context, t testing.TB, set setting, argv ...stri
 	if r.MaxOutput == 0 {
 		r.MaxOutput = 1 << 20
 	}
-	s := &lines.Session{Tool: "probe", Call: "c1", Attempt: 1, Args: json.RawMessage(set.args), Back: set.back, Document: document}
-	out, final, err := lines.Do(ctx, r, s)
-	return said{out, string(final), err}
+	return r
+}
+
+// A watcher is told that something was written.
+type watcher func()
+
+func (f watcher) Write(data []byte) (int, error) {
+	f()
+	return len(data), nil
 }
 
 // write writes a file into a folder of its own.
