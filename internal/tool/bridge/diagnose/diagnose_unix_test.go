@@ -27,10 +27,12 @@ func TestFindings(t *testing.T) {
 		"one that is too old":         {"\n  a: {path: a.py, python: py}\n", func(w *world) { w.python("ws/py", "Python 3.7.17") }, []string{"python: error: DIR/ws/py: it is Python 3.7; agents need 3.8 or newer", "entries of a"}},
 		"one of the last century":     {"\n  a: {path: a.py, python: py}\n", func(w *world) { w.python("ws/py", "Python 2.7.18") }, []string{"python: error: DIR/ws/py: it is Python 2.7"}},
 		"one that is none":            {"\n  a: {path: a.py, python: py}\n", func(w *world) { w.python("ws/py", "Lua 5.4") }, []string{"python: error: DIR/ws/py: it is no Python 3", "Lua 5.4"}},
-		"one that fails": {"\n  a: {path: a.py, python: py}\n", func(w *world) {
-			w.file("ws/py", "#!/bin/sh\necho 'Error: broken\x1b[2J' >&2\necho more >&2\nexit 1\n", 0o755)
+		"one that fails": {
+			"\n  a: {path: a.py, python: py}\n", func(w *world) {
+				w.file("ws/py", "#!/bin/sh\necho 'Error: broken\x1b[2J' >&2\necho more >&2\nexit 1\n", 0o755)
+			},
+			[]string{"python: error: DIR/ws/py: it does not say its version: Error: broken", `\x1b[2J`},
 		},
-			[]string{"python: error: DIR/ws/py: it does not say its version: Error: broken", `\x1b[2J`}},
 		"a virtual environment that is not there": {"\n  a: {path: a.py, python: env/bin/python}\n", func(*world) {}, []string{"python: error: DIR/ws/env/bin/python: Python interpreter not found", "→ make the virtual environment: python3 -m venv DIR/ws/env"}},
 		"the first python3 of PATH":               {"\n  a: {path: a.py}\n", func(w *world) { w.python("bin/python3", "Python 3.12.1") }, []string{"python: ok: DIR/bin/python3: Python 3.12.1 (a)"}},
 

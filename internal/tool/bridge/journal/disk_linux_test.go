@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 	l := &setup.Logging{File: filepath.Join(disk, "bridge.log")}
 	log, closer := rotating(t, l)
 	for range 30 {
-		log.Info(strings.Repeat("x", 10_000))
+		record(slog.LevelInfo, strings.Repeat("x", 10_000))(log)
 	}
 	must(t, os.Remove(ballast))
 	log.Info("there is room again")

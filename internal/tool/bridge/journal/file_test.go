@@ -158,7 +158,7 @@ func TestRotation(t *testing.T) {
 	l := &setup.Logging{Rotate: true, MaxBytes: 100, Backups: 2} // a line has 38 bytes
 	log, closer := rotating(t, l)
 	for i := range 9 {
-		log.Info(strconv.Itoa(i))
+		record(slog.LevelInfo, strconv.Itoa(i))(log)
 	}
 	if err := closer.Close(); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestWhatCannotBePutAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		log.Info(strconv.Itoa(i))
+		record(slog.LevelInfo, strconv.Itoa(i))(log)
 	}
 	err := closer.Close()
 	if err == nil || !strings.Contains(err.Error(), "put it aside") {

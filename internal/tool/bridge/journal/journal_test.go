@@ -80,15 +80,21 @@ func TestLines(t *testing.T) {
 			record(slog.LevelInfo, "x")(l.With(journal.Name, "a\n[b"))
 		}, head + `INFO [a\n[b]: x` + "\n"},
 		"attributes stand behind": {"INFO", record(slog.LevelInfo, "m", slog.Int("n", 3), slog.Duration("took", time.Second)), head + "INFO [bridge]: m n=3 took=1s\n"},
-		"a value with spaces is quoted": {"INFO", record(slog.LevelInfo, "m", slog.String("a", `b "c" d=e`), slog.String("f", "")),
-			head + `INFO [bridge]: m a="b \"c\" d=e" f=""` + "\n"},
+		"a value with spaces is quoted": {
+			"INFO", record(slog.LevelInfo, "m", slog.String("a", `b "c" d=e`), slog.String("f", "")),
+			head + `INFO [bridge]: m a="b \"c\" d=e" f=""` + "\n",
+		},
 		"groups stand before keys": {"INFO", func(l *slog.Logger) {
 			record(slog.LevelInfo, "m", slog.Group("h", slog.Int("i", 1), slog.Group("", slog.Int("j", 2))), slog.Attr{})(l.With("a", 1).WithGroup("g").With("b", 2))
 		}, head + "INFO [bridge]: m a=1 g.b=2 g.h.i=1 g.h.j=2\n"},
-		"a message cannot forge a line": {"INFO", record(slog.LevelInfo, "x\n[2026-11-22 09:30:45] INFO [bridge]: forged\r\u2028\u0085end"),
-			head + `INFO [bridge]: x\n[2026-11-22 09:30:45] INFO [bridge]: forged\r\u2028\u0085end` + "\n"},
-		"nor can an attribute's value, nor its key": {"INFO", record(slog.LevelInfo, "m", slog.String("k\nk", "v\nv")),
-			head + `INFO [bridge]: m k\nk=v\nv` + "\n"},
+		"a message cannot forge a line": {
+			"INFO", record(slog.LevelInfo, "x\n[2026-11-22 09:30:45] INFO [bridge]: forged\r\u2028\u0085end"),
+			head + `INFO [bridge]: x\n[2026-11-22 09:30:45] INFO [bridge]: forged\r\u2028\u0085end` + "\n",
+		},
+		"nor can an attribute's value, nor its key": {
+			"INFO", record(slog.LevelInfo, "m", slog.String("k\nk", "v\nv")),
+			head + `INFO [bridge]: m k\nk=v\nv` + "\n",
+		},
 		"what controls a terminal is shown instead":  {"INFO", record(slog.LevelInfo, "\x1b[2J\x07\x00\u202e"), head + `INFO [bridge]: \x1b[2J\x07\x00\u202e` + "\n"},
 		"what is no UTF-8 is shown as bytes":         {"INFO", record(slog.LevelInfo, "a\xff\xc3"), head + `INFO [bridge]: a\xff\xc3` + "\n"},
 		"text of any language is left alone":         {"INFO", record(slog.LevelInfo, "Übergröße 日本 \\n"), head + "INFO [bridge]: Übergröße 日本 \\n\n"},

@@ -82,9 +82,6 @@ func Open(path, config string, retention time.Duration, opts *Options) *Store {
 	return s
 }
 
-// Path is where the samples are.
-func (s *Store) Path() string { return s.path }
-
 // Add implements bridge.Metrics. It waits for nothing; after Close the sample is not kept.
 func (s *Store) Add(sample bridge.Sample) {
 	s.mu.Lock()
