@@ -41,12 +41,12 @@ func TestAnAgentThatSpeaksStrangely(t *testing.T) {
 			lines: []string{"< initialize", hello, ended, "< session/new", opened, "< session/prompt", "> " + chunk, ended}, text: "x",
 		},
 		"another session's text":         {lines: prompted("> "+strings.ReplaceAll(chunk, "s1", "s2"), ended)},
-		"text after the end":             {lines: prompted("> "+chunk, ended, "> "+chunk, "* 10000 "+chunk), text: "x"},
+		"text after the end":             {lines: prompted("> "+chunk, ended, "> "+chunk, "* 3000 "+chunk), text: "x"},
 		"text before the session":        {lines: append([]string{"> " + chunk}, prompted(ended)...)},
 		"an end at once":                 {lines: prompted("> "+chunk, ended, "exit 0"), text: "x"},
 		"an end at once with 3":          {lines: prompted("> "+chunk, ended, "exit 3"), text: "x"},
-		"a flood of small pieces":        {lines: prompted("* 20000 "+chunk, ended), text: strings.Repeat("x", 20000)},
-		"a flood of what nobody knows":   {lines: prompted(`* 20000 {"jsonrpc":"2.0","method":"x/y","params":{}}`, `* 5000 {"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%d}}`, ended)},
+		"a flood of small pieces":        {lines: prompted("* 5000 "+chunk, ended), text: strings.Repeat("x", 5000)},
+		"a flood of what nobody knows":   {lines: prompted(`* 5000 {"jsonrpc":"2.0","method":"x/y","params":{}}`, `* 5000 {"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":%d}}`, ended)},
 		"updates of no shape":            {lines: prompted(`> {"jsonrpc":"2.0","method":"session/update"}`, `> {"jsonrpc":"2.0","method":"session/update","params":[]}`, `> {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"new"}}}`, `> {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk"}}}`, ended)},
 		"requests of no shape":           {lines: prompted(`> {"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"/x","line":1e99}}`, "< Invalid params", `> {"jsonrpc":"2.0","id":7,"method":"fs/read_text_file"}`, "< Invalid params", `> {"jsonrpc":"2.0","id":"8","method":"session/new"}`, "< Method not found", "> "+chunk, ended), text: "x"},
 		"a request without an end":       {lines: prompted("> "+chunk, ended, `> {"jsonrpc":"2.0","id":7,"method":"terminal/create","params":{"sessionId":"s1","command":"sleep 1000"}}`), text: "x"},
@@ -111,7 +111,7 @@ func TestAFloodOfRequestsEndsTheSession(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
 		"that wait":              `* 3000 {"jsonrpc":"2.0","id":%d,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"1"},"options":[]}}`,
-		"whose answer is unread": `* 200000 {"jsonrpc":"2.0","id":%d,"method":"x"}`,
+		"whose answer is unread": `* 20000 {"jsonrpc":"2.0","id":%d,"method":"` + strings.Repeat("x", 950) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -38,8 +37,6 @@ type terminal struct {
 	res  agent.ExecResult
 	err  error
 }
-
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // createTerminal is terminal/create. What runs is a line of a shell's, as cmd.run runs it: the
 // one that the gate was shown. Words beside the command are quoted.
@@ -88,7 +85,7 @@ func (c *client) createTerminal(ctx context.Context, p *sdk.CreateTerminalReques
 func lineOf(p *sdk.CreateTerminalRequest) (string, error) {
 	var b strings.Builder
 	for _, v := range p.Env {
-		if !variable.MatchString(v.Name) {
+		if !isVariable(v.Name) {
 			return "", badParams("%s is no name of a variable", shown(v.Name))
 		}
 		fmt.Fprintf(&b, "export %s=%s\n", v.Name, quote(v.Value))
@@ -103,8 +100,15 @@ func lineOf(p *sdk.CreateTerminalRequest) (string, error) {
 	return b.String(), nil
 }
 
-// noTerminal are the variables of a command that has nobody at a terminal.
-var noTerminal = map[string]string{"GIT_TERMINAL_PROMPT": "0", "DEBIAN_FRONTEND": "noninteractive", "PAGER": "cat", "GIT_PAGER": "cat"}
+// isVariable reports whether a shell takes name for a variable's.
+func isVariable(name string) bool {
+	for i, r := range name {
+		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9' || i == 0) {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // start runs a line in the sandbox. The result is told to done when it has ended.
 func (c *client) start(ctx context.Context, line, dir string, limit int, done func(tool.Result)) (*terminal, error) {
@@ -116,7 +120,7 @@ func (c *client) start(ctx context.Context, line, dir string, limit int, done fu
 	if err != nil {
 		return nil, err
 	}
-	env := maps.Clone(noTerminal)
+	env := map[string]string{"GIT_TERMINAL_PROMPT": "0", "DEBIAN_FRONTEND": "noninteractive", "PAGER": "cat", "GIT_PAGER": "cat"} // there is nobody at a terminal
 	maps.Copy(env, m.Env)
 	maps.DeleteFunc(env, func(name, _ string) bool { // they would make the line another one
 		return slices.Contains([]string{"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"}, name) || strings.HasPrefix(name, "BASH_FUNC_")

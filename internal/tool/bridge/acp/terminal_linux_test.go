@@ -60,6 +60,8 @@ func TestATerminalThatCannotBe(t *testing.T) {
 		"a folder that leads up": {map[string]any{"command": "true", "cwd": "/x/../.."}, "leads upwards"},
 		"a variable's name":      {map[string]any{"command": "true", "env": []map[string]string{{"name": "A;id", "value": ""}}}, "is no name of a variable"},
 		"a limit below 0":        {map[string]any{"command": "true", "outputByteLimit": -1}, "outputByteLimit is negative"},
+		"a variable without one": {map[string]any{"command": "true", "env": []map[string]string{{"name": "", "value": ""}}}, "is no name of a variable"},
+		"a digit for a name":     {map[string]any{"command": "true", "env": []map[string]string{{"name": "1A", "value": ""}}}, "is no name of a variable"},
 		"what the gate refuses":  {map[string]any{"command": "forbidden"}, "refused by test"},
 	} {
 		t.Run(name, func(t *testing.T) {

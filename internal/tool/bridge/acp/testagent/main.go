@@ -53,9 +53,7 @@ func raw(file string) error {
 				fmt.Fprintln(out, strings.ReplaceAll(text, "%d", strconv.Itoa(i+1000)))
 			}
 		case "+":
-			for range n {
-				fmt.Fprint(out, text)
-			}
+			fmt.Fprint(out, strings.Repeat(text, n))
 		case "<":
 			for got := ""; !strings.Contains(got, rest); {
 				if got, err = in.ReadString('\n'); err != nil {
