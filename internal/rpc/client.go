@@ -304,13 +304,13 @@ func (c *Client) postAll() {
 		c.posts = c.posts[1:]
 		id := c.nextID
 		c.nextID++
+		c.oweLocked() // before it is sent: the answer may be read at once
 		c.mu.Unlock()
 		if err := c.transmit(context.Background(), time.Time{}, id, spec); err != nil {
 			c.opts.Logger.Debug("rpc request not sent", "method", spec.Method, "error", err)
-			continue
+			c.mu.Lock()
+			c.paidLocked()
+			c.mu.Unlock()
 		}
-		c.mu.Lock()
-		c.oweLocked()
-		c.mu.Unlock()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -321,5 +322,24 @@ func TestPieces(t *testing.T) {
 	newWorld(t).sh(t, script.String(), setting{back: b}).wantOut(t, 0, "", "")
 	if len(b.events) != 1 || string(b.events[0].(event.Partial).Data) != `"pieces"` {
 		t.Errorf("events %v, want one part", b.events)
+	}
+}
+
+func TestProgressComesBeforeWhatFollowsIt(t *testing.T) {
+	t.Parallel()
+	b := &back{}
+	newWorld(t).sh(t, `for i in 1 2 3; do echo '{"type":"progress","done":'$i'}'; echo '{"type":"partial","data":'$i'}'; done`, setting{back: b}).wantOut(t, 0, "", "")
+	var order []string
+	for _, e := range b.events {
+		switch e := e.(type) {
+		case event.Progress:
+			order = append(order, fmt.Sprintf("progress %g", e.Done))
+		case event.Partial:
+			order = append(order, "partial "+string(e.Data))
+		}
+	}
+	want := []string{"progress 1", "partial 1", "progress 2", "partial 2", "progress 3", "partial 3"}
+	if !slices.Equal(order, want) {
+		t.Errorf("%v were shown, want %v", order, want)
 	}
 }

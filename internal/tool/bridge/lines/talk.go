@@ -153,6 +153,7 @@ func (t *talk) take(m *message) error {
 	case progress:
 		t.pace.say(event.Progress{Tool: t.s.Tool, Message: shown(m.text), Done: m.done, Total: m.total})
 	case partial:
+		t.pace.flush() // what was said before it comes before it
 		t.publish(event.Partial{Tool: t.s.Tool, Data: m.data})
 	case result:
 		t.final = m.data
