@@ -50,7 +50,8 @@ func TestAnAgentThatSpeaksStrangely(t *testing.T) {
 		"updates of no shape":            {lines: prompted(`> {"jsonrpc":"2.0","method":"session/update"}`, `> {"jsonrpc":"2.0","method":"session/update","params":[]}`, `> {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"new"}}}`, `> {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk"}}}`, ended)},
 		"requests of no shape":           {lines: prompted(`> {"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"/x","line":1e99}}`, "< Invalid params", `> {"jsonrpc":"2.0","id":7,"method":"fs/read_text_file"}`, "< Invalid params", `> {"jsonrpc":"2.0","id":"8","method":"session/new"}`, "< Method not found", "> "+chunk, ended), text: "x"},
 		"a request without an end":       {lines: prompted("> "+chunk, ended, `> {"jsonrpc":"2.0","id":7,"method":"terminal/create","params":{"sessionId":"s1","command":"sleep 1000"}}`), text: "x"},
-		"an id that is long":             {lines: prompted(`> {"jsonrpc":"2.0","id":"` + long + `","method":"x"}`), err: "Agent broke the protocol: a request's id has more than 256 bytes"},
+		"an id that is long":             {lines: prompted(`> {"jsonrpc":"2.0","id":"` + long + `","method":"x"}`), err: "Agent broke the protocol: a request's id or method has more than 256 bytes"},
+		"a method that is long":          {lines: prompted(`> {"jsonrpc":"2.0","id":1,"method":"` + long + `"}`), err: "Agent broke the protocol: a request's id or method has more than 256 bytes"},
 		"an id that is no id":            {lines: prompted(`> {"jsonrpc":"2.0","id":{"a":1},"method":"x"}`, `> {"jsonrpc":"2.0","id":-0.1e-2000,"method":"x"}`, `> {"jsonrpc":"2.0","id":1e4097,"method":"x"}`, ended)},
 		"a session without a name":       {lines: []string{"< initialize", hello, "< session/new", `> {"jsonrpc":"2.0","id":2,"result":{"sessionId":""}}`}, err: "Agent gave its session a name that is empty or too long"},
 		"an answer of another shape":     {lines: []string{"< initialize", `> {"jsonrpc":"2.0","id":1,"result":[]}`}, err: "Agent answered initialize with an error: Internal error: json: cannot unmarshal"},
@@ -111,7 +112,7 @@ func TestAFloodOfRequestsEndsTheSession(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
 		"that wait":              `* 3000 {"jsonrpc":"2.0","id":%d,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"1"},"options":[]}}`,
-		"whose answer is unread": `* 20000 {"jsonrpc":"2.0","id":%d,"method":"` + strings.Repeat("x", 950) + `"}`,
+		"whose answer is unread": `* 60000 {"jsonrpc":"2.0","id":%d,"method":"` + strings.Repeat("x", 200) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,7 @@ import (
 const (
 	maxAsked      = 1024     // requests of the agent's that are open at once
 	maxAskedBytes = 64 << 20 // of their parameters
-	maxID         = 256      // bytes of a request's id
+	maxID         = 256      // bytes of a request's id, and of its method
 	maxQueue      = 2048     // messages that wait for the SDK
 	maxUnsent     = 16 << 20 // bytes that wait for the agent to read them
 	maxReserved   = 32 << 20 // bytes of results that are made, and do not wait there yet
@@ -106,7 +106,7 @@ func (b *inbox) take(line []byte) {
 	case m.ID == nil && m.Method != cancelRequest:
 		b.notify(m.Method, m.Params)
 	default:
-		if err := b.ask(line, &m); err != nil {
+		if err := b.ask(&m); err != nil {
 			b.die(err)
 		}
 	}
@@ -123,21 +123,22 @@ func (b *inbox) answer(line []byte, id string) {
 	if b.then != nil {
 		b.then()
 	}
-	b.putLocked(line)
+	b.putLocked(bytes.Clone(line))
 }
 
-// ask passes a request on, or that one is taken back.
-func (b *inbox) ask(line []byte, m *message) error {
+// ask passes a request on, or that one is taken back: what was read of it, and nothing
+// else that stood in its line.
+func (b *inbox) ask(m *message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case m.ID == nil:
-		if len(b.queue) < maxQueue { // one that is lost ends nothing early
-			b.putLocked(line)
+		if len(b.queue) < maxQueue && len(m.Params) <= 2*maxID { // one that is lost ends nothing early
+			b.putLocked(m.line())
 		}
 		return nil
-	case len(*m.ID) > maxID:
-		return fmt.Errorf("a request's id has more than %d bytes", maxID)
+	case len(*m.ID) > maxID || len(m.Method) > maxID:
+		return fmt.Errorf("a request's id or method has more than %d bytes", maxID)
 	case b.asked == maxAsked:
 		return fmt.Errorf("it made more than %d requests at once", maxAsked)
 	case b.bytes+len(m.Params) > maxAskedBytes:
@@ -145,15 +146,32 @@ func (b *inbox) ask(line []byte, m *message) error {
 	}
 	b.asked++
 	b.bytes += len(m.Params)
-	b.putLocked(line)
+	b.putLocked(m.line())
 	return nil
+}
+
+// line is a request or notification as the SDK reads it.
+func (m *message) line() []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"jsonrpc":"2.0","method":`)
+	b.Write(encode(m.Method))
+	if m.ID != nil {
+		b.WriteString(`,"id":`)
+		b.Write(*m.ID)
+	}
+	if len(m.Params) > 0 {
+		b.WriteString(`,"params":`)
+		b.Write(m.Params)
+	}
+	b.WriteString("}")
+	return b.Bytes()
 }
 
 func (b *inbox) putLocked(line []byte) {
 	if b.closed {
 		return
 	}
-	b.queue = append(b.queue, append(bytes.Clone(line), '\n'))
+	b.queue = append(b.queue, append(line, '\n'))
 	b.wake.Broadcast()
 }
 

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	testAgent = filepath.Join(dir, "testagent")
+	if _, err := os.Stat("testagent/main.go"); err != nil { // so that a cached result is not taken after a change
+		panic(err)
+	}
 	if out, err := exec.Command("go", "build", "-o", testAgent, "./testagent").CombinedOutput(); err != nil {
 		panic(string(out))
 	}
