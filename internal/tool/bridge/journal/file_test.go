@@ -35,7 +35,7 @@ func another(path string) int {
 	if user, err := strconv.Atoi(os.Getenv("AIRLOCK_TEST_USER")); err == nil {
 		become(user)
 	}
-	log, closer, err := journal.Open(&setup.Logging{File: path, Level: "INFO", Rotate: true, MaxBytes: 8 << 10, Backups: 1000})
+	log, closer, err := journal.Open(&setup.Logging{File: path, Level: "INFO", Rotate: true, MaxBytes: 1 << 10, Backups: 1000})
 	for i := 0; err == nil && (n == 0 || i < n); i++ {
 		log.Info("a line", "pid", os.Getpid(), "i", i, "end", "here")
 		if i%100 == 99 {
@@ -80,7 +80,7 @@ func all(t *testing.T, path string) (string, int) {
 // TestSeveralProcesses: bridges that log at once, and put the file aside all the time, lose
 // no line and tear none.
 func TestSeveralProcesses(t *testing.T) {
-	const processes, lines = 3, 600
+	const processes, lines = 4, 300
 	path := filepath.Join(t.TempDir(), "bridge.log")
 	var running sync.WaitGroup
 	for range processes {
@@ -93,7 +93,7 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 	running.Wait()
 	text, files := all(t, path)
-	if files < 8 {
+	if files < 10 {
 		t.Errorf("%d files; they were to be put aside often", files)
 	}
 	seen := map[string]bool{}

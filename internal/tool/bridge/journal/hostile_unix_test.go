@@ -84,18 +84,26 @@ func TestALinkOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestALinkThatComesLater: what was the log is not written to any more, and neither is
-// what the link leads to if it is no file.
-func TestALinkThatComesLater(t *testing.T) {
-	l := &setup.Logging{}
-	log, closer := rotating(t, l)
-	log.Info("1")
-	must(t, os.Remove(l.File))
-	must(t, os.Symlink("/dev/full", l.File))
-	log.Info("2")
-	log.Info("3")
-	if err := closer.Close(); err == nil || !strings.Contains(err.Error(), "lines that are missing: 2") {
-		t.Errorf("Close: err = %v, want one that counts lines", err)
+// TestWhatComesLater: what was the log is not written to any more, and neither is what
+// came in its place, if it is no file.
+func TestWhatComesLater(t *testing.T) {
+	for name, lay := range map[string]func(path string) error{
+		"a link to a device":       func(p string) error { return os.Symlink("/dev/full", p) },
+		"a pipe that nobody reads": func(p string) error { return syscall.Mkfifo(p, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &setup.Logging{}
+			log, closer := rotating(t, l)
+			log.Info("1")
+			must(t, os.Remove(l.File))
+			must(t, lay(l.File))
+			log.Info("2")
+			log.Info("3")
+			err := closer.Close()
+			if err == nil || !strings.Contains(err.Error(), "no regular file") || !strings.Contains(err.Error(), "lines that are missing: 2") {
+				t.Errorf("Close: err = %v, want one that says why and counts lines", err)
+			}
+		})
 	}
 }
 

@@ -112,6 +112,8 @@ func TestLines(t *testing.T) {
 
 func TestALineIsBounded(t *testing.T) {
 	token := "ghp" + "_" + strings.Repeat("aB3dE6", 6)
+	key := "-----BEGIN " + "PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n", 100) + "-----END " + "PRIVATE KEY-----\n"
+	keys := strings.Repeat(key, 192<<10/len(key))
 	for name, message := range map[string]string{
 		"a little too long":            strings.Repeat("x", 64<<10),
 		"very long":                    strings.Repeat("x", 8<<20),
@@ -119,6 +121,7 @@ func TestALineIsBounded(t *testing.T) {
 		"of what has to be escaped":    strings.Repeat("\x1b", 40<<10),
 		"with a secret at every place": strings.Repeat(token+" ", 64<<10),
 		"that is cut within a secret":  strings.Repeat("x", 192<<10-20) + " " + token,
+		"that is cut within one behind others, which are short once they are replaced": keys + strings.Repeat("x", 192<<10-20-len(keys)) + " " + token,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := logged(t, "INFO", func(l *slog.Logger) {

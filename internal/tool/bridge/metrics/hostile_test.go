@@ -143,24 +143,38 @@ func TestAFileThatIsHeld(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsMovedAside: the next call begins a new one.
+// TestAFileThatIsMovedAside: the next call begins a new one, or goes into the one that is
+// there.
 func TestAFileThatIsMovedAside(t *testing.T) {
-	path := place(t)
-	s := open(t, path, nil)
-	add(s, calls("a", 2, 0)...)
-	health(t, s)
-	for _, end := range []string{"", "-wal", "-shm"} {
-		if err := os.Rename(path+end, path+".aside"+end); err != nil && end == "" {
-			t.Fatal(err)
-		}
-	}
-	add(s, calls("a", 1, 0)...)
-	if h := health(t, s); h.TotalCalls != 1 {
-		t.Errorf("Health = %+v, want the one call since", h)
-	}
-	must(t, s.Close(t.Context()))
-	if n := rows(t, path+".aside"); n != 2 {
-		t.Errorf("%d rows in the one that was moved, want 2", n)
+	for name, c := range map[string]struct {
+		there []byte
+		want  int64
+	}{
+		"nothing comes in its place": {nil, 1},
+		"another one does":           {sound(t), 301},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := place(t)
+			s := open(t, path, nil)
+			add(s, calls("a", 2, 0)...)
+			health(t, s)
+			for _, end := range []string{"", "-wal", "-shm"} {
+				if err := os.Rename(path+end, path+".aside"+end); err != nil && end == "" {
+					t.Fatal(err)
+				}
+			}
+			if c.there != nil {
+				must(t, os.WriteFile(path, c.there, 0o600))
+			}
+			add(s, calls("a", 1, 0)...)
+			if h := health(t, s); h.TotalCalls != c.want {
+				t.Errorf("Health = %+v, want %d calls", h, c.want)
+			}
+			must(t, s.Close(t.Context()))
+			if n := rows(t, path+".aside"); n != 2 {
+				t.Errorf("%d rows in the one that was moved, want 2", n)
+			}
+		})
 	}
 }
 
