@@ -160,8 +160,7 @@ func TestAnAgentThatDoesNotAnswerIsEnded(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"from the beginning":           {"hang"},
 		"when a session is wanted":     {"< initialize", hello, "hang"},
-		"when it is prompted":          prompted("> "+chunk, "hang"),
-		"but for noise":                prompted("* 1000000000 x"),
+		"but for noise":                {"< initialize", "* 1000000000 x"},
 		"and does not read its prompt": {"< initialize", hello, "< session/new", opened, "hang"},
 	} {
 		t.Run(name, func(t *testing.T) {

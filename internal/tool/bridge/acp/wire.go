@@ -15,7 +15,7 @@ import (
 
 const (
 	maxAsked      = 1024     // requests of the agent's that are open at once
-	maxAskedBytes = 64 << 20 // of their parameters
+	maxAskedBytes = 32 << 20 // of their parameters
 	maxID         = 256      // bytes of a request's id, and of its method
 	maxQueue      = 2048     // messages that wait for the SDK
 	maxUnsent     = 16 << 20 // bytes that wait for the agent to read them

@@ -48,11 +48,11 @@ func TestRequestsOfManyBytesEndTheSession(t *testing.T) {
 	var why error
 	b.broken = func(err error) { why = err }
 	line := `{"id":1,"method":"x","params":"` + strings.Repeat("x", 9<<20) + `"}` + "\n"
-	for range 8 {
+	for range 4 {
 		_, _ = io.WriteString(b, line)
 	}
-	if why == nil || !strings.Contains(why.Error(), "its open requests have more than 67108864 bytes") || len(b.queue) != 7 {
-		t.Errorf("%v with %d requests, want that they have too many bytes after 7", why, len(b.queue))
+	if why == nil || !strings.Contains(why.Error(), "its open requests have more than 33554432 bytes") || len(b.queue) != 3 {
+		t.Errorf("%v with %d requests, want that they have too many bytes after 3", why, len(b.queue))
 	}
 	if n, err := io.WriteString(b, "more"); n != 4 || err != nil || len(b.line) != 0 {
 		t.Errorf("Write = %d, %v and keeps %d bytes, want all of it dropped", n, err, len(b.line))
