@@ -158,7 +158,7 @@ func (a *agent) do(ctx context.Context, line string) (acp.StopReason, error) {
 		}
 		return "", a.conn.SessionUpdate(ctx, acp.SessionNotification{SessionId: session, Update: u})
 	case "permit":
-		a.permit(ctx, rest)
+		a.permit(context.WithoutCancel(ctx), rest) // it is answered even so
 	case "call":
 		method, params, _ := strings.Cut(rest, " ")
 		a.call(ctx, method, params)
