@@ -197,12 +197,22 @@ func TestFilesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("makes files of another user, which wants root")
 	}
-	w := newWorld(t, one)
-	w.opts.Fix = true
-	w.file("ws/a.sh", "#!/bin/sh\n", 0o757)
-	must(t, os.Chown(w.at("ws/a.sh"), 65533, 65533))
-	has(t, w.run(), "files: warning: a: "+w.at("ws/a.sh")+" belongs to another user")
-	if got := w.mode("ws/a.sh"); got != 0o757 {
-		t.Errorf("it has mode %v: another user's file was changed", got)
+	for name, c := range map[string]struct {
+		mode os.FileMode
+		want string
+	}{
+		"one that everybody may write": {0o757, "files: warning: a: DIR/ws/a.sh belongs to another user"},
+		"one that cannot be executed":  {0o644, "files: error: a: DIR/ws/a.sh is not executable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, one)
+			w.opts.Fix = true
+			w.file("ws/a.sh", "#!/bin/sh\n", c.mode)
+			must(t, os.Chown(w.at("ws/a.sh"), 65533, 65533))
+			has(t, w.run(), strings.ReplaceAll(c.want, "DIR", w.dir))
+			if got := w.mode("ws/a.sh"); got != c.mode {
+				t.Errorf("it has mode %v: another user's file was changed", got)
+			}
+		})
 	}
 }

@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +82,28 @@ func FuzzVariables(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPutAside: what SQLite keeps beside a database goes with it.
+func TestPutAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.WriteFile(path+suffix, []byte(suffix), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aside, err := putAside(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if text, err := os.ReadFile(aside + suffix); err != nil || string(text) != suffix {
+			t.Errorf("%s holds %q, %v", aside+suffix, text, err)
+		}
+		if isRegular(path + suffix) {
+			t.Errorf("%s is still there", path+suffix)
+		}
+	}
 }
 
 func TestVersions(t *testing.T) {
