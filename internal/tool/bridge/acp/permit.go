@@ -16,7 +16,7 @@ import (
 const (
 	maxPaths  = 100     // that one request may name
 	maxEdit   = 1 << 20 // bytes of a file's new content that fs.write_file takes
-	maxUnsure = 4 << 10 // bytes of a request's input that are shown where it is not clear
+	maxUnsure = 4 << 10 // bytes of a request's paths, and of its input, that are shown where it is not clear
 )
 
 var (
@@ -223,8 +223,10 @@ func (w *wish) content(path string, input map[string]any) string {
 func (w *wish) text(paths []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "asks for leave (%s): %s", shown(string(w.kind)), shown(w.title))
-	if len(paths) > 0 {
-		fmt.Fprintf(&b, "\npaths: %s", strings.Join(paths, ", "))
+	if list := strings.Join(paths, ", "); len(list) > maxUnsure {
+		b.WriteString("\npaths: more than can be shown")
+	} else if list != "" {
+		fmt.Fprintf(&b, "\npaths: %s", list)
 	}
 	if w.input != nil {
 		if data := encode(w.input); len(data) <= maxUnsure {

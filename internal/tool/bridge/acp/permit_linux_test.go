@@ -96,6 +96,10 @@ func TestAPermissionIsJudgedAsTheCallsThatItIsFor(t *testing.T) {
 		"two commands":                     {ask: `{"toolCallId":"1","kind":"execute","rawInput":{"command":"a","cmd":"b"}}`, answer: no},
 		"a path that there cannot be":      {ask: `{"toolCallId":"1","kind":"edit","locations":[{"path":"a\u0000"}]}`, answer: no},
 		"more paths than can be looked at": {ask: `{"toolCallId":"1","kind":"read","locations":[` + strings.TrimSuffix(paths(101), ",") + `]}`, answer: no},
+		"more of it than can be shown": {
+			ask:   `{"toolCallId":"1","kind":"other","title":"t","rawInput":["` + strings.Repeat("x", 5000) + `"],"locations":[{"path":"/` + strings.Repeat("a", 5000) + `"}]}`,
+			calls: []string{`host probe {"prompt":"asks for leave (other): t\npaths: more than can be shown\ninput: more than can be shown"}`},
+		},
 		"what was too much to keep": {
 			before: `{"sessionUpdate":"tool_call","toolCallId":"1","title":"t","kind":"read","rawInput":{"path":"/a","x":"` + strings.Repeat("x", 300<<10) + `"}}`,
 			ask:    `{"toolCallId":"1"}`,
