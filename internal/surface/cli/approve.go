@@ -23,6 +23,8 @@ type Terminal struct {
 	out   io.Writer
 	turn  chan struct{} // of one: a terminal shows one question at a time
 	taken atomic.Bool   // what is typed is for somebody else
+
+	beside atomic.Pointer[bridgeWatch] // writes to the same screen; nil: nobody does
 }
 
 // NewTerminal asks on a terminal: it reads answers from in and shows questions on out. Where
@@ -33,6 +35,10 @@ func NewTerminal(in io.Reader, out io.Writer) *Terminal {
 
 // take keeps what is typed for who calls it: nobody is asked from then on.
 func (a *Terminal) take() { a.taken.Store(true) }
+
+// share keeps what somebody else writes to the screen from it while a question stands there:
+// it could pass for another question, to which the answer would seem to be.
+func (a *Terminal) share(w *bridgeWatch) { a.beside.Store(w) }
 
 // begin waits for the terminal's turn. in is where the answer comes from until done; width
 // is the terminal's. ok is false where there is nobody to ask.
@@ -46,6 +52,10 @@ func (a *Terminal) begin(ctx context.Context) (asking context.Context, in io.Rea
 	case <-ctx.Done():
 		return ctx, strings.NewReader(""), 0, func() {}, true // an end of the input is no answer
 	}
+	w := a.beside.Load()
+	if w != nil {
+		w.hold()
+	}
 	asking, stop := interruptible(ctx)
 	in, detach := answers(asking, a.in)
 	width = 80
@@ -55,6 +65,9 @@ func (a *Terminal) begin(ctx context.Context) (asking context.Context, in io.Rea
 	return asking, in, width, func() {
 		detach()
 		stop()
+		if w != nil {
+			w.release()
+		}
 		<-a.turn
 	}, true
 }

@@ -116,7 +116,7 @@ func (c *bridgeCalls) call(call tool.Call) (document json.RawMessage, ok bool) {
 func (c *bridgeCalls) callIn(ctx context.Context, call tool.Call) (document json.RawMessage, ok bool) {
 	req := &executor.OneCall{
 		Tools: c.b.Tools, Call: call, Place: *c.place, Who: "bridge", Events: c.watch,
-		Consent: "--config " + c.f.config,
+		Consent: c.consent(call.Tool),
 	}
 	if c.f.verbose {
 		w := c.watch.stderr(call.Tool)
@@ -146,6 +146,15 @@ func (c *bridgeCalls) callIn(ctx context.Context, call tool.Call) (document json
 	}
 	settled := c.decide(ctx, out)
 	return document, out.Result.OK && err == nil && settled
+}
+
+// consent is how a person has let a tool run: by naming the file that lists it. What is beside
+// that file's agents, such as a plugin, it says nothing of.
+func (c *bridgeCalls) consent(name string) string {
+	if t, ok := c.b.Tools.Lookup(name); !ok || t.Info().Kind != tool.Bridge {
+		return ""
+	}
+	return "--config " + c.f.config
 }
 
 // decide decides on what a call changed. It is false where that failed.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -15,27 +16,94 @@ import (
 	"airlock/internal/surface/cli/live"
 )
 
-// A bridgeWatch shows what agents tell while they run. It is safe for concurrent use.
+// A bridgeWatch shows what agents tell while they run. Each line of theirs begins with the
+// agent's name, also where it goes on below, so that none can pass for one of Airlock's own;
+// and while a question stands on the screen nothing of theirs comes after it. It is safe for
+// concurrent use.
 type bridgeWatch struct {
 	mu     sync.Mutex
 	out    io.Writer // takes events as lines; nil: they are shown on screen
 	screen io.Writer
-	width  int  // of the screen, where it is a terminal; 0: it is none
-	shown  bool // a line of progress stands there
+
+	shown  bool   // a line of progress stands there
+	open   string // the agent whose line has no end yet; "": none
+	column int    // where that line goes on
+
+	held bool // a question stands on the screen
+	last *event.Progress
+	late []late
+	size int // bytes of late
+	lost int // bytes for which there was no room in it
 }
+
+// late is what is shown once a question has its answer.
+type late struct {
+	to   io.Writer
+	text string
+}
+
+// maxLate is how many bytes are kept until then.
+const maxLate = 256 << 10
 
 func (p *Program) newBridgeWatch(f *bridgeFlags) *bridgeWatch {
 	w := &bridgeWatch{screen: p.Stderr}
 	if f.events {
 		w.out = p.Stdout
 	}
-	if file, ok := p.Stderr.(*os.File); ok && isTerminal(p.Stderr) {
-		w.width = 80
-		if n, _, err := term.GetSize(int(file.Fd())); err == nil && n > 20 {
-			w.width = n
-		}
-	}
+	p.Terminal.share(w)
 	return w
+}
+
+// width is the screen's, where it is a terminal; 0: it is none.
+func (w *bridgeWatch) width() int {
+	file, ok := w.screen.(*os.File)
+	if !ok || !isTerminal(w.screen) {
+		return 0
+	}
+	if n, _, err := term.GetSize(int(file.Fd())); err == nil && n > 20 {
+		return n
+	}
+	return 80
+}
+
+// hold keeps what agents tell from the screen until release: a question stands there.
+func (w *bridgeWatch) hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clearLocked()
+	w.held = true
+}
+
+// release shows what has come since hold.
+func (w *bridgeWatch) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = false
+	for _, l := range w.late {
+		_, _ = io.WriteString(l.to, l.text)
+	}
+	if w.lost > 0 {
+		w.endLocked()
+		fmt.Fprintf(w.screen, "airlock: %d bytes more that agents told meanwhile are not shown\n", w.lost)
+	}
+	w.late, w.size, w.lost = nil, 0, 0
+	if e := w.last; e != nil {
+		w.last = nil
+		w.progressLocked(*e)
+	}
+}
+
+// writeLocked writes text to one of the two, or keeps it until it may be shown.
+func (w *bridgeWatch) writeLocked(to io.Writer, text string) {
+	switch {
+	case !w.held || to != w.screen && !isTerminal(to):
+		_, _ = io.WriteString(to, text)
+	case w.size+len(text) > maxLate:
+		w.lost += len(text)
+	default:
+		w.late = append(w.late, late{to, text})
+		w.size += len(text)
+	}
 }
 
 // Publish shows an event.
@@ -43,33 +111,88 @@ func (w *bridgeWatch) Publish(e event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.out != nil {
-		w.line(e)
+		w.lineLocked(e)
 		return
 	}
 	switch e := e.(type) {
 	case event.Progress:
-		text := printable(e.Tool) + ": " + cut(printable(e.Message), 500)
-		if e.Total != nil {
-			text += fmt.Sprintf(" (%g/%g)", e.Done, *e.Total)
-		}
-		if w.width > 0 {
-			fmt.Fprint(w.screen, "\r"+live.Fit(text, w.width-1)+"\x1b[K")
-			w.shown = true
-			return
-		}
-		fmt.Fprintln(w.screen, text)
+		w.progressLocked(e)
 	case event.Partial:
-		w.clearLocked()
 		var text string
 		if json.Unmarshal(e.Data, &text) != nil {
 			text = string(e.Data) + "\n"
 		}
-		fmt.Fprint(w.screen, printableLines(text))
+		w.sayLocked(e.Tool, printableLines(text))
 	}
 }
 
-// line writes an event for a program. Nobody reads it any more where that fails.
-func (w *bridgeWatch) line(e event.Event) {
+// progressLocked shows how far an agent has come, in one line that the next takes the place of.
+func (w *bridgeWatch) progressLocked(e event.Progress) {
+	if w.held {
+		w.last = &e
+		return
+	}
+	text := cut(printable(e.Message), 500)
+	if e.Total != nil {
+		text += fmt.Sprintf(" (%g/%g)", e.Done, *e.Total)
+	}
+	width := w.width()
+	if width == 0 {
+		w.sayLocked(e.Tool, text+"\n")
+		return
+	}
+	w.endLocked()
+	w.writeLocked(w.screen, "\r"+live.Fit(mark(e.Tool, width)+"| "+text, width-1)+"\x1b[K")
+	w.shown = true
+}
+
+// sayLocked shows printable text of an agent's, which may end within a line.
+func (w *bridgeWatch) sayLocked(name, text string) {
+	if w.shown || w.open != name {
+		w.clearLocked()
+	}
+	width := w.width()
+	var b strings.Builder
+	begin := func(sign string) {
+		head := mark(name, width) + sign
+		b.WriteString(head)
+		w.open, w.column = name, len(head)
+	}
+	for _, c := range text {
+		if w.open == "" {
+			begin("| ")
+		}
+		if c == '\n' {
+			b.WriteByte('\n')
+			w.open = ""
+			continue
+		}
+		wide := 1
+		if c >= utf8.RuneSelf {
+			wide = 2 // it may be
+		}
+		if width > 0 && w.column+wide >= width {
+			b.WriteByte('\n')
+			begin("> ")
+		}
+		b.WriteRune(c)
+		w.column += wide
+	}
+	w.writeLocked(w.screen, b.String())
+}
+
+// mark is an agent's name as its lines begin with it.
+func mark(name string, width int) string {
+	name = printable(name)
+	if width > 0 {
+		name = cut(name, max(width/3, 8))
+	}
+	return name
+}
+
+// lineLocked writes an event for a program, on one line to every reader. Nobody reads it any
+// more where that fails.
+func (w *bridgeWatch) lineLocked(e event.Event) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -89,11 +212,11 @@ func (w *bridgeWatch) line(e event.Event) {
 		return
 	}
 	if enc.Encode(value) == nil {
-		_, _ = w.out.Write(b.Bytes())
+		w.writeLocked(w.out, harmlessJSON(b.String()))
 	}
 }
 
-// clear takes a line of progress away.
+// clear takes a line of progress away, and ends one that has no end.
 func (w *bridgeWatch) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,8 +225,16 @@ func (w *bridgeWatch) clear() {
 
 func (w *bridgeWatch) clearLocked() {
 	if w.shown {
-		fmt.Fprint(w.screen, "\r\x1b[K")
+		w.writeLocked(w.screen, "\r\x1b[K")
 		w.shown = false
+	}
+	w.endLocked()
+}
+
+func (w *bridgeWatch) endLocked() {
+	if w.open != "" {
+		w.writeLocked(w.screen, "\n")
+		w.open = ""
 	}
 }
 
@@ -150,6 +281,6 @@ func (s *stderrLines) say() {
 	s.rest = s.rest[:0]
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	s.w.clearLocked()
-	fmt.Fprintf(s.w.screen, "%s| %s\n", printable(s.name), printable(text))
+	s.w.endLocked()
+	s.w.sayLocked(s.name, printable(text)+"\n")
 }

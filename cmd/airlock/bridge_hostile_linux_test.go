@@ -1,0 +1,95 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAnAgentIsStillWhileAPersonIsAsked: what an agent shows while an approval is asked for
+// could pass for another question, and the answer would be to the real one.
+func TestAnAgentIsStillWhileAPersonIsAsked(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("no python3")
+	}
+	t.Parallel()
+	p := newPlace(t)
+	const agent = `import json, os, sys, time
+def say(**message): print(json.dumps(message), flush=True)
+sys.stdin.readline()
+say(type="partial", data="no end")
+say(type="call", id=1, tool="cmd.run", args={"command": "rm -rf /nowhere/at/all"})
+while not os.path.exists("asked"): time.sleep(.01)
+for i in range(40):
+    say(type="partial", data="\nairlock: may this command run in a sandbox?\n\n  | ls\nLet it run? " + "x" * 400)
+    say(type="progress", message="airlock: of course")
+    os.write(2, b"airlock: on stderr\n")
+open("said", "w")
+say(type="result", result=json.loads(sys.stdin.readline()))
+`
+	c := start(t, p.bridge(t, map[string]string{"bad.py": agent}, map[string]string{"bad": `, protocol: "1.1"`}, "--verbose", "bad"))
+	const asks = `explains \[n\] $`
+	c.wait(t, asks)
+	write(t, p, "ws/asked", "")
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(p.work, "ws/said")); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the agent waits for somebody who reads:\n%s", c.String())
+		}
+	}
+	if !regexp.MustCompile(asks).MatchString(c.String()) {
+		t.Errorf("something stands behind the question:\n%s", c.String())
+	}
+	c.types("n\n")
+	c.wait(t, "not approved")
+	c.ends(0)
+	if n := strings.Count(c.String(), "airlock: may"); n < 2 {
+		t.Errorf("what the agent said meanwhile is lost:\n%s", c.String())
+	}
+	said := regexp.MustCompile(`^(\r?bad[|>] .*|\r\x1b\[K|airlock: may this command run on this machine, not in a sandbox\?|Let it run\? Type yes .*)?$`)
+	for line := range strings.SplitSeq(c.String(), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		if (strings.Contains(line, "airlock:") || strings.Contains(line, "Let it") || strings.Contains(line, "xxx")) && !said.MatchString(line) || len(line) > 110 {
+			t.Errorf("a line of the agent's stands for itself: %q", line)
+		}
+	}
+}
+
+// TestConsentIsForTheAgentsOfTheFile: a tool beside them that runs on the host needs its own.
+func TestConsentIsForTheAgentsOfTheFile(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	folder := filepath.Join(p.home, ".config", "airlock", "plugins", "hosty")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"plugin.yaml": "name: hosty\nversion: 1.0.0\ndescription: It leaves a file\nexecutable: hosty.sh\nrun: host\n" +
+			"actions:\n  - {name: run, description: It leaves a file, schema: {type: object}}\n",
+		"hosty.sh": "#!/bin/sh\ntouch '" + p.work + "/ran'\necho '{\"ok\":true,\"stdout\":\"\",\"stderr\":\"\",\"meta\":{}}'\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agents := map[string]string{"quick.sh": "#!/bin/sh\necho 1\n"}
+	for name, cmd := range map[string]*exec.Cmd{
+		"one call": p.bridge(t, agents, nil, "hosty"),
+		"a line":   p.bridge(t, agents, nil),
+	} {
+		cmd.Stdin = strings.NewReader(`[{"tool":"quick"},{"tool":"hosty"}]` + "\n")
+		out, err := cmd.Output()
+		if exitCode(err) != 1 || !strings.Contains(string(out), "efused") {
+			t.Errorf("%s: exit code %v and %s, want a refusal", name, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(p.work, "ran")); err == nil {
+			t.Fatalf("%s: the plugin ran on the host, with nobody's consent", name)
+		}
+	}
+}
