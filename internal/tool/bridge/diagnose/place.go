@@ -83,7 +83,8 @@ func (d *doctor) gemini(ctx context.Context) {
 // smoke tries the interpreters, and has them read the scripts.
 func (d *doctor) smoke(ctx context.Context) {
 	for _, p := range d.used {
-		if !d.tryable(p) || ctx.Err() != nil {
+		// A Python that does not even say its version was told of before.
+		if !d.tryable(p) || p.python && !p.well || ctx.Err() != nil {
 			continue
 		}
 		k := kindOf(p.path)
