@@ -153,8 +153,15 @@ func fileError(name string, err error) error {
 
 // came is what became of an admitted call, for the record.
 func came(err error) tool.Result {
+	if refusal, ok := errors.AsType[*sdk.RequestError](err); ok {
+		code := tool.IOError
+		if refusal.Code == codeNotFound {
+			code = tool.NotFound
+		}
+		return tool.Fail(code, refusal.Message)
+	}
 	if err != nil {
-		return tool.Fail(tool.IOError, err.Error())
+		return tool.Fail(tool.IOError, shown(err.Error()))
 	}
 	return tool.Result{OK: true}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"airlock/internal/tool"
 )
 
 // request is a line of a prompt.
@@ -121,6 +123,15 @@ func TestFilesAreWrittenInTheSandbox(t *testing.T) {
 	asked, done := w.back.what()
 	if want := fmt.Sprintf(`sandbox fs.write_file {"content":"a\nß","create_dirs":true,"path":%q}`, file); len(asked) != 2 || asked[0] != want || done != 2 {
 		t.Errorf("the gate was asked %q with %d results, want %q first and 2", asked, done, want)
+	}
+}
+
+func TestWhatIsNotThereIsRecordedAsThat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.text(`call fs/read_text_file {"sessionId":"s1","path":"/no/such/file"}`, `call fs/read_text_file {"sessionId":"s1","path":"/"}`)
+	if got := w.back.done; len(got) != 2 || got[0].Code() != tool.NotFound || got[1].Code() != tool.IOError {
+		t.Errorf("the results are %+v, want NOT_FOUND and IO_ERROR", got)
 	}
 }
 
