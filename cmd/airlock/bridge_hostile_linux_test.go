@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestAnAgentIsStillWhileAPersonIsAsked: what an agent shows while an approval is asked for
@@ -35,14 +38,7 @@ say(type="result", result=json.loads(sys.stdin.readline()))
 	const asks = `explains \[n\] $`
 	c.wait(t, asks)
 	write(t, p, "ws/asked", "")
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(p.work, "ws/said")); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the agent waits for somebody who reads:\n%s", c.String())
-		}
-	}
+	waitFor(t, filepath.Join(p.work, "ws/said"))
 	if !regexp.MustCompile(asks).MatchString(c.String()) {
 		t.Errorf("something stands behind the question:\n%s", c.String())
 	}
@@ -90,6 +86,70 @@ func TestConsentIsForTheAgentsOfTheFile(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(p.work, "ran")); err == nil {
 			t.Fatalf("%s: the plugin ran on the host, with nobody's consent", name)
+		}
+	}
+}
+
+// TestABridgeWhoseReaderStops: who takes what is printed and does not read it cannot keep the
+// bridge from ending.
+func TestABridgeWhoseReaderStops(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("no python3")
+	}
+	const agent = `import json, sys
+sys.stdin.readline()
+open("begun", "w")
+for i in range(99 if sys.argv[1:] else 0):
+    print(json.dumps({"type": "partial", "data": "x" * 100000}), flush=True)
+print(json.dumps({"type": "result", "result": {"status": "success", "x": "x" * 500000}}), flush=True)
+`
+	for name, tt := range map[string]struct{ flag, call string }{
+		"of events":                 {"--events", "bad"},
+		"of events, among lines":    {"--events", "-"},
+		"of the answer":             {"--keep", "bad"},
+		"of what is told of agents": {"--verbose", "bad"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			entry := `, protocol: "1.1", args: {many: --many}, defaults: {many: ` + map[bool]string{true: "false", false: "true"}[tt.flag == "--keep"] + `}`
+			cmd := p.bridge(t, map[string]string{"bad.py": agent}, map[string]string{"bad": entry}, tt.flag, tt.call)
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			cmd.Stdout, cmd.Stderr = w, w
+			cmd.Stdin = strings.NewReader(`{"tool":"bad"}` + "\n")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+			waitFor(t, filepath.Join(p.work, "ws/begun"))
+			for full := 0; full < 1<<16; time.Sleep(10 * time.Millisecond) { // the pipe holds no more
+				if full, err = unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if got := exitCode(cmd.Wait()); got != 143 {
+				t.Errorf("exit code = %d, want 143", got)
+			}
+		})
+	}
+}
+
+// waitFor waits until there is a file.
+func waitFor(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("there is no %s", path)
 		}
 	}
 }

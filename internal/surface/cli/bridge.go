@@ -176,8 +176,8 @@ func (p *Program) bridgeOnce(ctx context.Context, f *bridgeFlags, args []string)
 	}
 	defer c.stop()
 	document, ok := c.call(call)
-	code := c.code()
-	switch err := p.printDocument(document); {
+	err = c.print(document)
+	switch code := c.code(); {
 	case err != nil:
 		return err
 	case code != 0:

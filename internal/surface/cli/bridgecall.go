@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf16"
 
@@ -92,6 +93,7 @@ func (p *Program) newBridgeCalls(ctx context.Context, f *bridgeFlags, b *Bridge,
 	c := &bridgeCalls{p: p, b: b, f: f, place: place, station: plans.Station(), watch: p.newBridgeWatch(f), person: person}
 	c.settle.wish = wish
 	c.ctx, c.signals = endOnSignal(ctx)
+	c.watch.over = c.ctx.Done()
 	return c, nil
 }
 
@@ -148,6 +150,23 @@ func (c *bridgeCalls) callIn(ctx context.Context, call tool.Call) (document json
 	return document, out.Result.OK && err == nil && settled
 }
 
+// print prints an answer. A signal ends us though nobody takes it.
+func (c *bridgeCalls) print(document json.RawMessage) error {
+	done := make(chan error, 1)
+	go func() { done <- c.p.printDocument(document) }()
+	select {
+	case err := <-done:
+		return err
+	case <-c.ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(stuckAfter):
+		return nil
+	}
+}
+
 // consent is how a person has let a tool run: by naming the file that lists it. What is beside
 // that file's agents, such as a plugin, it says nothing of.
 func (c *bridgeCalls) consent(name string) string {
@@ -176,7 +195,7 @@ func (c *bridgeCalls) decide(ctx context.Context, out *executor.CallOutcome) boo
 		}
 		c.settle.store = store
 	}
-	rep := &runReport{out: &executor.Outcome{ID: out.ID, Set: out.Set}, asking: c.person}
+	rep := &runReport{out: &executor.Outcome{ID: out.ID, Set: out.Set}, asking: c.person, guard: c.b.guard()}
 	if !out.Result.OK {
 		rep.code = exitGeneral
 	}

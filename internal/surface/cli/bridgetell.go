@@ -215,11 +215,12 @@ func (p *Program) testAgent(ctx context.Context, f *bridgeFlags, b *Bridge, call
 		verdict = "an error"
 	}
 	tell("run", fmt.Sprintf("%s after %.1fs", verdict, time.Since(started).Seconds()))
-	switch err := p.printDocument(document); {
+	err = c.print(document)
+	switch code := c.code(); {
 	case err != nil:
 		return err
-	case c.code() != 0:
-		return fail(c.code(), nil)
+	case code != 0:
+		return fail(code, nil)
 	case !ok:
 		return fail(exitGeneral, nil)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -24,6 +25,8 @@ type bridgeWatch struct {
 	mu     sync.Mutex
 	out    io.Writer // takes events as lines; nil: they are shown on screen
 	screen io.Writer
+	over   <-chan struct{} // closed when all is to end
+	stuck  bool            // then, nobody took what was written
 
 	shown  bool   // a line of progress stands there
 	open   string // the agent whose line has no end yet; "": none
@@ -80,11 +83,11 @@ func (w *bridgeWatch) release() {
 	defer w.mu.Unlock()
 	w.held = false
 	for _, l := range w.late {
-		_, _ = io.WriteString(l.to, l.text)
+		w.putLocked(l.to, l.text)
 	}
 	if w.lost > 0 {
 		w.endLocked()
-		fmt.Fprintf(w.screen, "airlock: %d bytes more that agents told meanwhile are not shown\n", w.lost)
+		w.putLocked(w.screen, fmt.Sprintf("airlock: %d bytes more that agents told meanwhile are not shown\n", w.lost))
 	}
 	w.late, w.size, w.lost = nil, 0, 0
 	if e := w.last; e != nil {
@@ -97,12 +100,38 @@ func (w *bridgeWatch) release() {
 func (w *bridgeWatch) writeLocked(to io.Writer, text string) {
 	switch {
 	case !w.held || to != w.screen && !isTerminal(to):
-		_, _ = io.WriteString(to, text)
+		w.putLocked(to, text)
 	case w.size+len(text) > maxLate:
 		w.lost += len(text)
 	default:
 		w.late = append(w.late, late{to, text})
 		w.size += len(text)
+	}
+}
+
+// stuckAfter is how long, when all is to end, who reads has to take what is being written.
+const stuckAfter = 2 * time.Second
+
+// putLocked writes text, and does not wait for a reader that has stopped reading when all is
+// to end.
+func (w *bridgeWatch) putLocked(to io.Writer, text string) {
+	if w.stuck {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.WriteString(to, text) // nobody reads it any more where that fails
+	}()
+	select {
+	case <-done:
+		return
+	case <-w.over:
+	}
+	select {
+	case <-done:
+	case <-time.After(stuckAfter):
+		w.stuck = true
 	}
 }
 
@@ -190,8 +219,7 @@ func mark(name string, width int) string {
 	return name
 }
 
-// lineLocked writes an event for a program, on one line to every reader. Nobody reads it any
-// more where that fails.
+// lineLocked writes an event for a program, on one line to every reader.
 func (w *bridgeWatch) lineLocked(e event.Event) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
