@@ -62,6 +62,10 @@ func loadBridge(d *dirs, config string, others []tool.Tool) (*bridged, error) {
 		opts.Metrics = store
 	}
 	if b.agents, err = bridge.New(file, opts); err == nil {
+		if slices.ContainsFunc(others, isHealth) {
+			// One tells of its own configuration alone; airlock bridge --config FILE health of any.
+			b.agents = slices.DeleteFunc(b.agents, isHealth)
+		}
 		err = apart(others, b.agents)
 	}
 	if err != nil {
@@ -69,6 +73,8 @@ func loadBridge(d *dirs, config string, others []tool.Tool) (*bridged, error) {
 	}
 	return b, nil
 }
+
+func isHealth(t tool.Tool) bool { return t.Info().Name == bridge.HealthCheck }
 
 // apart refuses agents whose names begin as those of other tools do: what a policy says
 // of "fs.*" is not for them.
@@ -128,9 +134,10 @@ func withBridges(d *dirs, configs []string, tools []tool.Tool) (all []tool.Tool,
 // diagnoses looks at what a configuration's agents need.
 func diagnoses(d *dirs) func(ctx context.Context, config string, fix bool) []diagnose.Finding {
 	return func(ctx context.Context, config string, fix bool) []diagnose.Finding {
-		file, err := setup.Load(config, os.Getenv, home())
+		load := func() (*setup.File, error) { return setup.Load(config, os.Getenv, home()) }
+		file, err := load()
 		return diagnose.Run(ctx, &diagnose.Options{
-			Path: config, File: file, Problem: err, Metrics: d.metricsFile(), Env: os.Environ(), Fix: fix,
+			Path: config, File: file, Problem: err, Reload: load, Metrics: d.metricsFile(), Env: os.Environ(), Fix: fix,
 		})
 	}
 }

@@ -83,10 +83,12 @@ func (s *Station) Call(ctx context.Context, req *OneCall) (*CallOutcome, error) 
 		if action.Place == tool.HostOnly {
 			q.Where = tool.OnHost
 		}
-		if t.Info().Kind == tool.Bridge {
-			q.Group = sandbox.NewID() // its own calls belong to it
-		}
+		own.Call.Action = action.Name
 	}
+	if own.ID == "" {
+		own.ID = sandbox.NewID()
+	}
+	q.Group = own.ID // what it calls and what it changes belong to it
 	if req.Direct {
 		q.Where = tool.OnHost
 	}

@@ -37,14 +37,14 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 			if err != nil {
 				return fail(commitCode(err), explainSet(err))
 			}
-			named, err := p.named(cmd.Context(), store, id, paths, asJSON || dry)
+			named, err := p.named(cmd.Context(), store, id, paths, asJSON || dry, nil)
 			if err != nil {
 				return fail(commitCode(err), explainSet(err))
 			}
 			var rep *changes.CommitReport
 			do := func() (*decisionResult, error) {
 				var err error
-				rep, err = store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry, Refuse: p.refuse(cmd.Context(), store, named)})
+				rep, err = store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry, Refuse: p.refuse(cmd.Context(), store, named, nil)})
 				return commitResult(rep), err
 			}
 			if dry { // which changes nothing

@@ -12,8 +12,18 @@ import (
 	"airlock/internal/tool"
 )
 
-// finding is what the gate says of letting a change out.
-func (p *Program) finding(ctx context.Context, store *changes.Store, set *changes.Header, c *changes.Change) gate.CommitFinding {
+// finding is what the gate says of letting a change out, and guard where that is stricter.
+func (p *Program) finding(ctx context.Context, store *changes.Store, set *changes.Header, c *changes.Change, guard commitGuard) gate.CommitFinding {
+	found := p.judged(ctx, store, set, c)
+	if guard != nil && found.Verdict == tool.Allow {
+		if why := guard(c); why != "" {
+			return gate.CommitFinding{CommitPath: found.CommitPath, Verdict: tool.Ask, Rule: "bridge", Why: why}
+		}
+	}
+	return found
+}
+
+func (p *Program) judged(ctx context.Context, store *changes.Store, set *changes.Header, c *changes.Change) gate.CommitFinding {
 	at := gate.CommitPath{Path: string(c.Path), Kind: string(c.Kind)}
 	if c.New != nil {
 		at.Type = string(c.New.Type)
@@ -31,9 +41,9 @@ func (p *Program) finding(ctx context.Context, store *changes.Store, set *change
 // refuse asks the gate about each path of a commit. What a policy denies is not let out;
 // what it wants to be asked about is let out only where a person has named that very path.
 // The folders that a named path lies in are named with it.
-func (p *Program) refuse(ctx context.Context, store *changes.Store, named []changes.Path) func(*changes.Header, *changes.Change) string {
+func (p *Program) refuse(ctx context.Context, store *changes.Store, named []changes.Path, guard commitGuard) func(*changes.Header, *changes.Change) string {
 	return func(set *changes.Header, c *changes.Change) string {
-		found := p.finding(ctx, store, set, c)
+		found := p.finding(ctx, store, set, c, guard)
 		isNamed := slices.ContainsFunc(named, func(n changes.Path) bool { return n.Below(c.Path) })
 		switch {
 		case found.Verdict == tool.Allow, found.Verdict == tool.Ask && isNamed:
@@ -47,7 +57,7 @@ func (p *Program) refuse(ctx context.Context, store *changes.Store, named []chan
 
 // named are the paths of a commit that a person has named: those that were typed, and on
 // a terminal those that a policy wants to be asked about and the person says yes to.
-func (p *Program) named(ctx context.Context, store *changes.Store, id string, typed []changes.Path, quiet bool) ([]changes.Path, error) {
+func (p *Program) named(ctx context.Context, store *changes.Store, id string, typed []changes.Path, quiet bool, guard commitGuard) ([]changes.Path, error) {
 	if quiet || !p.interactive() {
 		return typed, nil
 	}
@@ -63,7 +73,7 @@ func (p *Program) named(ctx context.Context, store *changes.Store, id string, ty
 		if !chosen || c.Refused != "" {
 			continue
 		}
-		if found := p.finding(ctx, store, &set.Header, c); found.Verdict == tool.Ask {
+		if found := p.finding(ctx, store, &set.Header, c, guard); found.Verdict == tool.Ask {
 			if len(asked) == 0 {
 				fmt.Fprintf(p.Stderr, "\n%s (rule %s):\n", printable(found.Why), printable(found.Rule))
 			}

@@ -30,6 +30,8 @@ type runReport struct {
 	// decide asks about the changes, in place of the usual question; nil: the usual one.
 	decide func(ctx context.Context, show func() error) decision
 
+	guard commitGuard // stricter than the gate; may be nil
+
 	showDiff func() // shows the changes, where there is somebody to ask; nil: the question does
 }
 

@@ -83,14 +83,14 @@ func (p *Program) askAbout(ctx context.Context, store *changes.Store, set *chang
 
 func (p *Program) commitRun(ctx context.Context, store *changes.Store, rep *runReport, row *decisionRow) error {
 	id := rep.out.Set.ID
-	named, err := p.named(ctx, store, id, nil, !rep.asking)
+	named, err := p.named(ctx, store, id, nil, !rep.asking, rep.guard)
 	if err != nil {
 		return err
 	}
 	var done *changes.CommitReport
 	err = p.recorded(ctx, rowCommit, id, row, func() (*decisionResult, error) {
 		var err error
-		done, err = store.Commit(ctx, id, &changes.CommitOptions{Refuse: p.refuse(ctx, store, named)})
+		done, err = store.Commit(ctx, id, &changes.CommitOptions{Refuse: p.refuse(ctx, store, named, rep.guard)})
 		return commitResult(done), err
 	})
 	if err != nil && done != nil && len(done.Committed) > 0 { // it was done, but not recorded

@@ -238,9 +238,15 @@ func (p *Program) callTool(ctx context.Context, f *callFlags, reg *tool.Registry
 	if err != nil {
 		return err
 	}
-	out, err := plans.CallOnce(ctx, &executor.OneCall{
-		Tools: reg, Call: call, Place: *place, Direct: f.direct, Timeout: f.timeout, Who: "cli", Stderr: p.Stderr,
-	})
+	watch := p.newBridgeWatch(&bridgeFlags{})
+	req := &executor.OneCall{
+		Tools: reg, Call: call, Place: *place, Direct: f.direct, Timeout: f.timeout, Who: "cli", Stderr: p.Stderr, Events: watch,
+	}
+	if p.interactive() {
+		req.Asker = p.Terminal
+	}
+	out, err := plans.CallOnce(ctx, req)
+	watch.clear()
 	if err != nil {
 		if code := signals.code(); code != 0 && errors.Is(err, context.Canceled) {
 			return fail(code, nil)
