@@ -20,6 +20,11 @@ import (
 const (
 	restPoll   = time.Millisecond // the first wait for what is left; each is twice the one before
 	maxEnviron = 256 << 10        // bytes of a process's environment that are looked through
+
+	// looks is how often nothing must be seen to be believed. A look is not of one moment: a
+	// process that forks while it lasts, and ends before its own turn comes, takes its child
+	// out of sight. The next look sees the child.
+	looks = 3
 )
 
 // newMark is a variable that no other command has.
@@ -72,9 +77,19 @@ func (p *process) endRest() {
 // control group, those that have its mark in their environment, and what descends from any
 // of them. A process that left the session and wiped its environment too is not found.
 func (p *process) left() []int {
-	if p.a.reaper.childless() {
-		return nil // orphans would be the agent's children
+	for range looks {
+		if p.a.reaper.childless() {
+			return nil // orphans would be the agent's children
+		}
+		if left := p.look(); len(left) > 0 {
+			return left
+		}
 	}
+	return nil
+}
+
+// look looks once for what is left.
+func (p *process) look() []int {
 	all := map[int]procStat{}
 	for _, pid := range processes() {
 		if stat, ok := readStat(pid); ok && stat.state != 'Z' {
