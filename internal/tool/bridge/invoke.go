@@ -36,6 +36,7 @@ type job struct {
 	id   string
 	args json.RawMessage
 	argv []string // options included
+	pass []string // variables that are handed on
 }
 
 // Invoke implements tool.Tool: it runs the agent, more than once where its entry says so,
@@ -43,7 +44,14 @@ type job struct {
 func (t *agentTool) Invoke(ctx context.Context, m *tool.Machine, call tool.Call) tool.Result {
 	begun := time.Now()
 	t.log.dispatching(t.agent.Name, call.Args)
-	j := &job{t: t, m: m, id: newID(), args: call.Args}
+	j := &job{t: t, m: m, id: newID(), args: call.Args, pass: t.agent.Pass}
+	if m != nil && m.Where == tool.InSandbox {
+		var kept []string
+		if j.pass, kept = lent(ctx, t.agent.Pass); len(kept) > 0 {
+			t.log.kept(t.agent.Name, kept)
+		}
+		ctx = lend(ctx, j.pass)
+	}
 	a, attempts := j.run(ctx)
 	took := time.Since(begun)
 	if a.ok {
@@ -184,7 +192,7 @@ func (j *job) environ(number int) map[string]string {
 		}
 	}
 	env["PYTHONPATH"] = j.t.workspace
-	for _, name := range a.Pass {
+	for _, name := range j.pass {
 		if value, ok := j.t.environ[name]; ok {
 			env[name] = value
 		}

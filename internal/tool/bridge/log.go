@@ -59,6 +59,10 @@ func (j journal) cut(agent, param string) {
 	j.say(slog.LevelWarn, "Parameter %s of %s was sanitized: shell metacharacters or control characters were taken out", shown(param), agent)
 }
 
+func (j journal) kept(agent string, names []string) {
+	j.say(slog.LevelWarn, "Agent %s was called by another one in its sandbox, and is not handed on what that has not: %s", agent, strings.Join(names, ", "))
+}
+
 func (j journal) mixed(agent string, before int) {
 	j.say(slog.LevelWarn, "Agent %s printed %d bytes before its JSON; debug output belongs to stderr", agent, before)
 }
