@@ -117,6 +117,9 @@ func (w *walker) list(below string) {
 // ahead is what stands before the next word of a list that is a command, if that may be an
 // option's value: the last two words.
 func ahead(before, word string) string {
+	if word == "" {
+		return before // a hundred thousand of them would be as many blanks
+	}
 	if len(word) > 64 || strings.ContainsAny(word, " \t\r\n") {
 		return ""
 	}

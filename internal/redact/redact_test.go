@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -322,5 +323,19 @@ func BenchmarkText(b *testing.B) {
 				redact.Text(bm.text)
 			}
 		})
+	}
+}
+
+// TestJSONOfManyWords: each word is looked at with the two before it, not with all of them.
+func TestJSONOfManyWords(t *testing.T) {
+	for _, word := range []string{"", "a", "-", "--password", strings.Repeat("a", 64)} {
+		list := json.RawMessage(`["--x"` + strings.Repeat(`,"`+word+`"`, 20_000) + `]`)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		redact.JSON(list)
+		runtime.ReadMemStats(&after)
+		if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 64<<20 {
+			t.Errorf("20,000 times %q take %d bytes", word, bytes)
+		}
 	}
 }
