@@ -129,6 +129,9 @@ func (w *wish) calls(own string) ([]tool.Call, error) {
 	case sdk.ToolKindRead, sdk.ToolKindSearch:
 		for _, p := range paths {
 			calls = append(calls, newCall("fs.read_file", "read", map[string]any{"path": p}))
+			if w.kind == sdk.ToolKindSearch { // it reads all that is below
+				calls = append(calls, newCall("cmd.run", "execute", map[string]any{"command": "grep -r -- . " + quote(p)}))
+			}
 		}
 		unclear = unclear || len(calls) == 0
 	case sdk.ToolKindEdit:

@@ -66,7 +66,7 @@ func TestAPermissionIsJudgedAsTheCallsThatItIsFor(t *testing.T) {
 			calls: []string{`host fs.write_file {"content":"(the agent does not say what it would write)","path":"/w/a"}`, `host fs.write_file {"content":"(the agent does not say what it would write)","path":"/w/b"}`},
 		},
 		"a read":   {ask: `{"toolCallId":"1","kind":"read","locations":[{"path":"/a"}]}`, calls: []string{`host fs.read_file {"path":"/a"}`}},
-		"a search": {ask: `{"toolCallId":"1","kind":"search","rawInput":{"path":"/a","pattern":"x"}}`, calls: []string{`host fs.read_file {"path":"/a"}`}},
+		"a search": {ask: `{"toolCallId":"1","kind":"search","rawInput":{"path":"/a","pattern":"x"}}`, calls: []string{`host fs.read_file {"path":"/a"}`, `host cmd.run {"command":"grep -r -- . /a"}`}},
 		"a deletion": {
 			ask: `{"toolCallId":"1","kind":"delete","locations":[{"path":"/a'b"}]}`, calls: []string{`host cmd.run {"command":"rm -rf -- '/a'\\''b'"}`},
 		},
