@@ -22,16 +22,19 @@ type Station struct {
 
 	client *agent.Client // by turn
 	closer io.Closer
+
+	results lateResults
 }
 
 // Station gives one that makes its calls with r. It has to be closed.
 func (r *PlanRunner) Station() *Station { return &Station{plans: r, turn: make(chan struct{}, 1)} }
 
-// Close ends the guest agent on the host, with what runs there. It may be called twice.
+// Close ends the guest agent on the host, with what runs there, and says which results
+// could not be recorded. It may be called twice.
 func (s *Station) Close() error {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	return s.endLocked()
+	return errors.Join(s.endLocked(), s.results.flush())
 }
 
 func (s *Station) endLocked() error {
@@ -138,8 +141,9 @@ func (c *made) fail(err error) {
 
 func (c *made) make(ctx context.Context, q *tool.Question) (*CallOutcome, error) {
 	var err error
-	opened := false
-	c.out.Result, c.out.Judgement, err = c.caller.CallOn(ctx, q, func(ctx context.Context) (*tool.Machine, func(), error) {
+	opened, late := false, &pending{}
+	defer c.station.results.add(late)
+	c.out.Result, c.out.Judgement, err = c.caller.callOn(ctx, q, func(ctx context.Context) (*tool.Machine, func(), error) {
 		m, e := c.machine(ctx, q)
 		if e != nil {
 			return nil, nil, e
@@ -148,7 +152,7 @@ func (c *made) make(ctx context.Context, q *tool.Question) (*CallOutcome, error)
 		m.Stderr, m.MaxTime = c.req.Stderr, c.req.Timeout
 		m.Back = &back{made: c, m: m, group: q.Group, name: q.Call.Tool}
 		return m, func() {}, nil
-	})
+	}, late)
 	if opened {
 		err = errors.Join(err, c.end(ctx))
 	}
