@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -21,9 +22,10 @@ const (
 	restPoll   = time.Millisecond // the first wait for what is left; each is twice the one before
 	maxEnviron = 256 << 10        // bytes of a process's environment that are looked through
 
-	// looks is how often nothing must be seen to be believed. A look is not of one moment: a
-	// process that forks while it lasts, and ends before its own turn comes, takes its child
-	// out of sight. The next look sees the child.
+	// looks is how often nothing must be seen to be believed, where processes came or went
+	// while it was looked. A look is not of one moment: a process that forks while it lasts,
+	// and ends before its own turn comes, takes its child out of sight. The next look sees
+	// the child.
 	looks = 3
 )
 
@@ -81,17 +83,23 @@ func (p *process) left() []int {
 		if p.a.reaper.childless() {
 			return nil // orphans would be the agent's children
 		}
-		if left := p.look(); len(left) > 0 {
+		left, still := p.look()
+		if len(left) > 0 || still {
 			return left
 		}
 	}
 	return nil
 }
 
-// look looks once for what is left.
-func (p *process) look() []int {
+// look looks once for what is left. still says that none but commands of the agent's came
+// or went meanwhile: then nothing was out of sight.
+func (p *process) look() (left []int, still bool) {
+	commands := p.a.reaper.commands()
+	before := processes()
+	defer func() { still = still && p.a.reaper.same(before, processes(), commands) }()
+	still = true
 	all := map[int]procStat{}
-	for _, pid := range processes() {
+	for _, pid := range before {
 		if stat, ok := readStat(pid); ok && stat.state != 'Z' {
 			all[pid] = stat
 		}
@@ -112,8 +120,11 @@ func (p *process) look() []int {
 		}
 	}
 	for _, pid := range open {
-		if marked(pid, p.mark) {
+		switch is, known := marked(pid, p.mark); {
+		case is:
 			ours[pid] = true
+		case !known:
+			still = false
 		}
 	}
 	for grown := true; grown; {
@@ -124,24 +135,27 @@ func (p *process) look() []int {
 			}
 		}
 	}
-	var left []int
 	for pid := range ours {
 		if _, alive := all[pid]; alive {
 			left = append(left, pid)
 		}
 	}
-	return left
+	return left, still
 }
 
-// marked reports whether a process was started with this variable.
-func marked(pid int, variable string) bool {
+// marked reports whether a process was started with this variable; known is false where it
+// has ended or is just being started, and nobody can tell.
+func marked(pid int, variable string) (is, known bool) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
-		return false // another user's, who could not be signalled either
+		return false, !errors.Is(err, fs.ErrNotExist) // another user's could not be signalled either
 	}
 	defer f.Close()
-	data, _ := io.ReadAll(io.LimitReader(f, maxEnviron))
-	return bytes.Contains(append([]byte{0}, data...), []byte("\x00"+variable+"\x00"))
+	data, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+	if errors.Is(err, unix.ESRCH) || len(data) == 0 {
+		return false, false
+	}
+	return bytes.Contains(append([]byte{0}, data...), []byte("\x00"+variable+"\x00")), true
 }
 
 // members are the processes in the group.
@@ -168,6 +182,39 @@ func (r *reaper) childless() bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return errors.Is(err, unix.ECHILD)
+}
+
+// commands are the processes that run commands now.
+func (r *reaper) commands() map[int]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pids := make(map[int]bool, len(r.children))
+	for pid := range r.children {
+		pids[pid] = true
+	}
+	return pids
+}
+
+// same reports whether the processes before are those after, but for commands: then, and
+// those that run now.
+func (r *reaper) same(before, after []int, commands map[int]bool) bool {
+	now := r.commands()
+	there := make(map[int]bool, len(before))
+	for _, pid := range before {
+		there[pid] = true
+	}
+	for _, pid := range after {
+		if !there[pid] && !now[pid] {
+			return false
+		}
+		delete(there, pid)
+	}
+	for pid := range there {
+		if !commands[pid] {
+			return false
+		}
+	}
+	return true
 }
 
 // orphan reports whether a process may be what a command of this agent left behind: all

@@ -302,9 +302,16 @@ type procStat struct {
 }
 
 func readStat(pid int) (procStat, bool) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// Many are read one after the other: os.ReadFile takes twice as many system calls.
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return procStat{}, false
 	}
-	return parseStat(string(data))
+	defer unix.Close(fd)
+	var data [1024]byte // the numbers that are wanted come first
+	n, err := unix.Read(fd, data[:])
+	if err != nil {
+		return procStat{}, false
+	}
+	return parseStat(string(data[:n]))
 }
