@@ -233,3 +233,20 @@ func TestAStationStartsOneAgentAndAnotherWhenThatIsLost(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 }
+
+func TestWhatACanceledCallChangedIsNotLost(t *testing.T) {
+	w := newPlanWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	reg, err := tool.NewRegistry(newReaching("outer", tool.AnyPlace, func(ctx context.Context, m *tool.Machine) tool.Result {
+		cancel()
+		<-ctx.Done()
+		return tool.Fail(tool.IOError, "it was canceled")
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.plans.CallOnce(ctx, &executor.OneCall{Tools: reg, Call: tool.Call{Tool: "outer"}, Place: executor.Place{WorkDir: w.work}})
+	if err != nil || out.Set == nil || out.Set.ID != out.ID || w.kept(t) != 1 {
+		t.Errorf("CallOnce: %+v, %v; want a set that is kept", out, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"airlock/agent"
 	"airlock/internal/changes"
@@ -175,6 +176,9 @@ func (c *made) machine(ctx context.Context, q *tool.Question) (*tool.Machine, er
 	return c.station.plans.hostMachine(client, &c.req.Place), nil
 }
 
+// gatherTime bounds reading what a call changed that was canceled.
+const gatherTime = 10 * time.Second
+
 // errOver is a sandbox that is asked for when the call is over.
 var errOver = errors.New("the call is over")
 
@@ -204,10 +208,15 @@ func (c *made) end(ctx context.Context) error {
 	if s == nil {
 		return err
 	}
+	if ctx.Err() != nil { // what was changed until then is not lost
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), gatherTime)
+		defer cancel()
+	}
 	if c.out.Result.Code() == tool.IOError {
 		c.out.Ended = s.Lost(ctx)
 	}
-	if c.out.Ended == nil && ctx.Err() == nil {
+	if c.out.Ended == nil {
 		c.out.ID = s.ID()
 		code := 0
 		if !c.out.Result.OK {

@@ -79,6 +79,9 @@ func (p *Program) newBridgeCalls(ctx context.Context, f *bridgeFlags, b *Bridge,
 	if err != nil {
 		return nil, err
 	}
+	if f.jobs < 0 {
+		return nil, usage("--jobs %d: it is negative", f.jobs)
+	}
 	if wish == undecided && !person {
 		wish = keep
 	}
@@ -199,7 +202,11 @@ func (c *bridgeCalls) decide(ctx context.Context, out *executor.CallOutcome) boo
 	if !out.Result.OK {
 		rep.code = exitGeneral
 	}
-	if err := c.p.settle(context.WithoutCancel(ctx), c.settle.store, rep, c.settle.wish); err != nil {
+	wish := c.settle.wish
+	if ctx.Err() != nil && wish != discard {
+		wish = keep // who has canceled it is not asked, and lets nothing out
+	}
+	if err := c.p.settle(context.WithoutCancel(ctx), c.settle.store, rep, wish); err != nil {
 		c.p.complain(explainSet(err))
 		return false
 	}
@@ -226,9 +233,6 @@ func harmlessJSON(text string) string {
 
 // bridgeLines makes the calls that stdin's lines ask for.
 func (p *Program) bridgeLines(ctx context.Context, f *bridgeFlags) error {
-	if f.jobs < 0 {
-		return usage("--jobs %d: it is negative", f.jobs)
-	}
 	b, err := p.bridge(f)
 	if err != nil {
 		return err

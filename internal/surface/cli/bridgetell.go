@@ -96,9 +96,13 @@ func (p *Program) bridgeHealthCmd(f *bridgeFlags) *cobra.Command {
 				return err
 			}
 			defer p.closeBridge(b)
+			if !b.File.Metrics.Collect {
+				text := "No metrics are kept; set performance.collect_metrics to true in " + printable(b.File.Path)
+				return errors.Join(fail(exitGeneral, nil), p.printDocument(errorDocument(text)))
+			}
 			health, err := b.Health(cmd.Context())
 			if err != nil {
-				return errors.Join(fail(exitGeneral, err), p.printDocument(errorDocument(err.Error())))
+				return errors.Join(fail(exitGeneral, nil), p.printDocument(errorDocument(err.Error())))
 			}
 			text, err := json.Marshal(struct {
 				Status string        `json:"status"`

@@ -263,7 +263,7 @@ func TestWhatIsPreparedIsNotTheDefaults(t *testing.T) {
 }
 
 func TestAReportIsNeeded(t *testing.T) {
-	a := &setup.Agent{Name: "analyse_watch_report", Kind: setup.Script, Defaults: map[string]json.RawMessage{"output_format": json.RawMessage(`"json"`)}}
+	a := &setup.Agent{Name: "analyse_watch_report", Kind: setup.Script, Defaults: map[string]json.RawMessage{"format": json.RawMessage(`"json"`)}}
 	for _, args := range []string{`{}`, `{"report":null}`, `{"report":"","report_path":""}`, `{"report":";;"}`} {
 		_, _, err := rules(t, a, security()).Prepare(json.RawMessage(args))
 		if err == nil || invalid(t, err) != "Missing report or report_path: give one of them" {

@@ -61,13 +61,13 @@ func profileOf(name string) profile {
 		}
 	case "analyse_watch_report":
 		return profile{
-			defaults: map[string]string{"output_format": `"json"`},
+			defaults: map[string]string{"format": `"json"`},
 			timeout:  300 * time.Second,
 			env:      []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
 		}
 	case "curate_digest":
 		return profile{
-			defaults: map[string]string{"format": `"newsletter"`, "output_format": `"markdown"`},
+			defaults: map[string]string{"format": `"newsletter"`, "output": `"markdown"`},
 			timeout:  180 * time.Second,
 			env:      []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
 		}

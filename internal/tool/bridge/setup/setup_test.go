@@ -273,7 +273,7 @@ agents:
 	}
 	tokens := []string{"GITHUB_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY"}
 	want := []setup.Agent{
-		{Name: "curate_digest", Defaults: raw(map[string]string{"format": `"plain"`, "more": `1`, "output_format": `"markdown"`}), Timeout: 180 * time.Second, Pass: tokens[1:]},
+		{Name: "curate_digest", Defaults: raw(map[string]string{"format": `"plain"`, "more": `1`, "output": `"markdown"`}), Timeout: 180 * time.Second, Pass: tokens[1:]},
 		{
 			Name: "label_github_issue", Defaults: raw(map[string]string{"dry_run": `true`}), Timeout: 300 * time.Second, Pass: tokens,
 			Args: []setup.Option{{Param: "issue_number", Flag: "--issue"}, {Param: "repo_name", Flag: "--repo"}, {Param: "dry_run", Flag: "--dry-run"}},
@@ -282,7 +282,7 @@ agents:
 			Name: "watch_collect", Defaults: raw(map[string]string{"sources": `["github","pypi","npm"]`, "output_format": `"markdown"`}), Timeout: 7 * time.Second,
 			Args: []setup.Option{{Param: "x", Flag: "-x"}},
 		},
-		{Name: "analyse_watch_report", Defaults: raw(map[string]string{"output_format": `"json"`}), Timeout: 300 * time.Second, Pass: tokens[1:]},
+		{Name: "analyse_watch_report", Defaults: raw(map[string]string{"format": `"json"`}), Timeout: 300 * time.Second, Pass: tokens[1:]},
 		{Name: "other", Timeout: 300 * time.Second},
 	}
 	python, script := w.home+"/bin/python3", w.in("a.py")
