@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -113,9 +114,7 @@ func (req *OneCall) adapt(info *tool.Info) {
 	}
 	req.WorkDir = info.WorkDir
 	env := make(map[string]string, len(req.Env)+1)
-	for name, value := range req.Env {
-		env[name] = value
-	}
+	maps.Copy(env, req.Env)
 	env["PWD"] = info.WorkDir
 	req.Env = env
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -232,12 +233,9 @@ func (p *Program) testAgent(ctx context.Context, f *bridgeFlags, b *Bridge, call
 }
 
 func joinArgs(argv []string) string {
-	out := ""
+	words := make([]string, len(argv))
 	for i, arg := range argv {
-		if i > 0 {
-			out += " "
-		}
-		out += quoted(arg)
+		words[i] = quoted(arg)
 	}
-	return out
+	return strings.Join(words, " ")
 }
