@@ -176,16 +176,7 @@ func (p *Program) bridgeOnce(ctx context.Context, f *bridgeFlags, args []string)
 	}
 	defer c.stop()
 	document, ok := c.call(call)
-	err = c.print(document)
-	switch code := c.code(); {
-	case err != nil:
-		return err
-	case code != 0:
-		return fail(code, nil)
-	case !ok:
-		return fail(exitGeneral, nil)
-	}
-	return nil
+	return c.answer(document, ok)
 }
 
 // params are a call's parameters as they were typed: one JSON object.

@@ -153,6 +153,20 @@ func (c *bridgeCalls) callIn(ctx context.Context, call tool.Call) (document json
 	return document, out.Result.OK && err == nil && settled
 }
 
+// answer prints an answer, and gives the exit code that it makes.
+func (c *bridgeCalls) answer(document json.RawMessage, ok bool) error {
+	err := c.print(document)
+	switch code := c.code(); {
+	case err != nil:
+		return err
+	case code != 0:
+		return fail(code, nil)
+	case !ok:
+		return fail(exitGeneral, nil)
+	}
+	return nil
+}
+
 // print prints an answer. A signal ends us though nobody takes it.
 func (c *bridgeCalls) print(document json.RawMessage) error {
 	done := make(chan error, 1)

@@ -220,16 +220,7 @@ func (p *Program) testAgent(ctx context.Context, f *bridgeFlags, b *Bridge, call
 		verdict = "an error"
 	}
 	tell("run", fmt.Sprintf("%s after %.1fs", verdict, time.Since(started).Seconds()))
-	err = c.print(document)
-	switch code := c.code(); {
-	case err != nil:
-		return err
-	case code != 0:
-		return fail(code, nil)
-	case !ok:
-		return fail(exitGeneral, nil)
-	}
-	return nil
+	return c.answer(document, ok)
 }
 
 func joinArgs(argv []string) string {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,8 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"airlock/agent"
-	"airlock/internal/guest"
+	"airlock/internal/guest/guesttest"
 	"airlock/internal/tool"
 	"airlock/internal/tool/bridge"
 	"airlock/internal/tool/bridge/setup"
@@ -85,19 +83,7 @@ func newWorldWith(t testing.TB, more, agents string, scripts map[string]string) 
 // host is a guest agent in this process.
 func host(t testing.TB, dir string) *tool.Machine {
 	t.Helper()
-	g, err := guest.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = g.Serve(context.Background(), far) })
-	client := agent.NewClient(near, nil)
-	t.Cleanup(func() {
-		client.Close()
-		g.Close()
-		serving.Wait()
-	})
+	client := guesttest.Client(t)
 	return &tool.Machine{Client: client, Where: tool.OnHost, WorkDir: dir, Env: map[string]string{
 		"PATH": os.Getenv("PATH"), "HOME": "/home/of/machine", "LC_TIME": "C", "SECRET": "geheim", "WANTED": "not this one",
 	}}

@@ -3,14 +3,11 @@ package builtin_test
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
-	"airlock/agent"
-	"airlock/internal/guest"
+	"airlock/internal/guest/guesttest"
 	"airlock/internal/tool"
 	"airlock/internal/tool/builtin"
 )
@@ -25,19 +22,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	g, err := guest.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = g.Serve(context.Background(), far) })
-	client := agent.NewClient(near, nil)
-	t.Cleanup(func() {
-		client.Close()
-		g.Close()
-		serving.Wait()
-	})
+	client := guesttest.Client(t)
 	registry, err := tool.NewRegistry(builtin.Tools()...)
 	if err != nil {
 		t.Fatal(err)

@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"airlock/agent"
-	"airlock/internal/guest"
+	"airlock/internal/guest/guesttest"
 	"airlock/internal/tool"
 	"airlock/internal/tool/plugin"
 )
@@ -20,19 +18,7 @@ import (
 // machine is a guest agent of its own, in this process, as a sandbox would be.
 func machine(t testing.TB) *tool.Machine {
 	t.Helper()
-	g, err := guest.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = g.Serve(t.Context(), far) })
-	client := agent.NewClient(near, nil)
-	t.Cleanup(func() {
-		client.Close()
-		g.Close()
-		serving.Wait()
-	})
+	client := guesttest.Client(t)
 	return &tool.Machine{
 		Client: client, Where: tool.InSandbox, WorkDir: t.TempDir(),
 		Env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "LC_ALL": "C", "SECRET": "geheim", "WANTED": "this one"},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +17,7 @@ import (
 
 	"airlock/agent"
 	"airlock/internal/event"
-	"airlock/internal/guest"
+	"airlock/internal/guest/guesttest"
 	"airlock/internal/tool"
 	"airlock/internal/tool/bridge/acp"
 	"airlock/internal/tool/bridge/proc"
@@ -52,20 +51,7 @@ func TestMain(m *testing.M) {
 // guestAgent is a guest agent of its own, in this process.
 func guestAgent(t testing.TB) *agent.Client {
 	t.Helper()
-	g, err := guest.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = g.Serve(context.Background(), far) })
-	client := agent.NewClient(near, nil)
-	t.Cleanup(func() {
-		client.Close()
-		g.Close()
-		serving.Wait()
-	})
-	return client
+	return guesttest.Client(t)
 }
 
 // A world is what a session meets: a place where the agent runs, and a way back.

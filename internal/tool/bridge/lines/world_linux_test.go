@@ -3,7 +3,6 @@ package lines_test
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,7 @@ import (
 
 	"airlock/agent"
 	"airlock/internal/event"
-	"airlock/internal/guest"
+	"airlock/internal/guest/guesttest"
 	"airlock/internal/tool"
 	"airlock/internal/tool/bridge/lines"
 	"airlock/internal/tool/bridge/proc"
@@ -31,19 +30,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	g, err := guest.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = g.Serve(t.Context(), far) })
-	client := agent.NewClient(near, nil)
-	t.Cleanup(func() {
-		client.Close()
-		g.Close()
-		serving.Wait()
-	})
+	client := guesttest.Client(t)
 	return &world{client, t.TempDir()}
 }
 

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"airlock/agent"
-	"airlock/internal/guest"
+	"airlock/internal/guest/guesttest"
 	"airlock/internal/tool/bridge/proc"
 )
 
@@ -26,20 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // client speaks to a guest agent of its own, in this process.
 func client(t testing.TB) *agent.Client {
 	t.Helper()
-	g, err := guest.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := net.Pipe()
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = g.Serve(context.Background(), far) })
-	c := agent.NewClient(near, nil)
-	t.Cleanup(func() {
-		c.Close()
-		g.Close()
-		serving.Wait()
-	})
-	return c
+	return guesttest.Client(t)
 }
 
 // shell is a run of a shell line, in a folder of its own.
