@@ -57,7 +57,9 @@ func (s *Station) host(ctx context.Context) (*agent.Client, error) {
 		return nil, ctx.Err()
 	}
 	if s.client != nil {
-		err := s.client.Ping(ctx)
+		pinging, cancel := context.WithTimeout(ctx, answerTime)
+		err := s.client.Ping(pinging)
+		cancel()
 		if err == nil {
 			return s.client, nil
 		}

@@ -133,10 +133,10 @@ func (c *bridgeCalls) callIn(ctx context.Context, call tool.Call) (document json
 	}
 	out, err := c.station.Call(ctx, req)
 	c.watch.clear()
-	switch {
-	case out != nil && out.Result.Meta != nil:
-	case err != nil && ctx.Err() != nil:
+	switch canceled := ctx.Err() != nil; {
+	case canceled && err != nil && (out == nil || out.Set == nil):
 		return errorDocument("Agent execution was canceled"), false
+	case out != nil && out.Result.Meta != nil:
 	case err != nil:
 		return errorDocument(err.Error()), false
 	default:
