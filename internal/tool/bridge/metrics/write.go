@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	batch      = 512 // samples of a transaction
+	batch      = 512                    // samples of a transaction
+	gather     = 100 * time.Millisecond // between two transactions, where nobody waits
 	pruneEvery = 4096
 	pruneMost  = 20_000
 	maxRows    = 1_000_000            // of a file; the oldest are removed
@@ -41,8 +42,30 @@ func (s *Store) run(ctx context.Context) {
 		}
 		if len(samples) == 0 {
 			<-s.wake
+			continue
+		}
+		s.rest()
+	}
+}
+
+// rest lets samples come together: a transaction for each would take from the calls that
+// are made meanwhile. It ends at once where somebody waits.
+func (s *Store) rest() {
+	timer := time.NewTimer(gather)
+	defer timer.Stop()
+	for !s.urgent() {
+		select {
+		case <-timer.C:
+			return
+		case <-s.wake:
 		}
 	}
+}
+
+func (s *Store) urgent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed || len(s.waiting) > 0 || len(s.queue) >= batch
 }
 
 // next takes what is to be written, and those who wait for the last of it; last says that
