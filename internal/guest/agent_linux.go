@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"airlock/agent"
@@ -39,6 +40,7 @@ type Agent struct {
 	left    *leftovers    // output pipes that outlived their command
 	cgroups *cgroups
 	rest    rest
+	keeps   atomic.Bool // a command was started whose rest may run on
 
 	mu       sync.Mutex
 	closed   bool

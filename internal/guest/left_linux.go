@@ -77,7 +77,8 @@ func (p *process) endRest() {
 
 // left are the processes that the command left behind: those of its session and of its
 // control group, those that have its mark in their environment, and what descends from any
-// of them. A process that left the session and wiped its environment too is not found.
+// of them. A process that left the session and wiped its environment too is found only
+// while no other command runs.
 func (p *process) left() []int {
 	for range looks {
 		if p.a.reaper.childless() {
@@ -119,7 +120,12 @@ func (p *process) look() (left []int, still bool) {
 			open = append(open, pid)
 		}
 	}
+	alone := p.a.reaper.alone() && !p.a.keeps.Load()
 	for _, pid := range open {
+		if alone {
+			ours[pid] = true // whatever it has done to its environment: nobody else has left any
+			continue
+		}
 		switch is, known := marked(pid, p.mark); {
 		case is:
 			ours[pid] = true
@@ -182,6 +188,14 @@ func (r *reaper) childless() bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return errors.Is(err, unix.ECHILD)
+}
+
+// alone reports that no command runs, and that what was left by one is a child of this
+// process; as PID 1 it would have others' as well.
+func (r *reaper) alone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all && os.Getpid() != 1 && len(r.children) == 0 && r.starting == 0
 }
 
 // commands are the processes that run commands now.

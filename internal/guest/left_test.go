@@ -167,3 +167,34 @@ func BenchmarkEndRest(b *testing.B) {
 		}
 	}
 }
+
+// What left the session with an empty environment has nothing by which it is known, but
+// nobody else's orphans are there.
+func TestEndRestWithoutATrace(t *testing.T) {
+	const wiped = "setsid env -i PATH=\"$PATH\" sh -c 'echo $$ > pid; exec sleep 300' & until test -s pid; do sleep 0.01; done; echo said"
+	t.Run("it is alone", func(t *testing.T) {
+		_, w := onStdio(t, exec.Command(binary(t), "--listen", "stdio"))
+		dir := t.TempDir()
+		if res := w.exec(object{"cmd": wiped, "cwd": dir, "end_rest": true}); res.ExitCode != 0 {
+			t.Errorf("exec = %+v", res)
+		}
+		noneAlive(t, dir)
+	})
+	t.Run("what another left on purpose is left alone", func(t *testing.T) {
+		_, w := onStdio(t, exec.Command(binary(t), "--listen", "stdio"))
+		dir := t.TempDir()
+		if res := w.exec(object{"cmd": wiped, "cwd": dir}); res.ExitCode != 0 {
+			t.Fatalf("exec = %+v", res)
+		}
+		if res := w.exec(object{"cmd": "echo said", "cwd": dir, "end_rest": true}); res.ExitCode != 0 {
+			t.Errorf("exec = %+v", res)
+		}
+		pid, err := os.ReadFile(filepath.Join(dir, "pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid))); err != nil {
+			t.Errorf("it was ended: %v", err)
+		}
+	})
+}

@@ -84,6 +84,9 @@ func (a *Agent) start(p *program, out, errs sink) (*process, error) {
 	}
 	defer io.closeTheirs()
 	proc := &process{a: a, master: io.master, held: io.held, stdin: io.stdin, mark: p.mark}
+	if p.mark == "" {
+		a.keeps.Store(true)
+	}
 	if p.maxProcs > 0 {
 		if proc.group, err = a.cgroups.create(p.maxProcs); err != nil {
 			io.closeOurs()
