@@ -31,15 +31,19 @@ type Agent struct {
 	client *agent.Client
 	cmd    *exec.Cmd
 	once   sync.Once
+	ended  chan struct{} // closed when it has, and err is set
 	err    error
 }
+
+// agentName is what an agent is called, whatever its program is.
+const agentName = "airlock-agent"
 
 // endTime is how long the agent may take to end what it runs.
 const endTime = 10 * time.Second
 
 // Start starts an agent as the user that this process is. It ends with Close, or with this
 // process, however that ends: the agent sees the end of its connection, ends its
-// commands and goes.
+// commands and goes. Where somebody kills the agent, this process ends its commands.
 func Start(ctx context.Context, opts *Options) (*Agent, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -58,7 +62,7 @@ func Start(ctx context.Context, opts *Options) (*Agent, error) {
 	}
 	//nolint:noctx // The agent outlives ctx; Close ends it.
 	cmd := exec.Command(program, "--listen", "stdio", "--log-level", "warn")
-	cmd.Args[0] = "airlock-agent"
+	cmd.Args[0] = agentName
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = far, far, opts.Stderr
 	cmd.SysProcAttr = apart()
 	cmd.WaitDelay = endTime
@@ -68,7 +72,8 @@ func Start(ctx context.Context, opts *Options) (*Agent, error) {
 		near.Close()
 		return nil, fmt.Errorf("start an agent on the host: %w", err)
 	}
-	a := &Agent{client: agent.NewClient(near, &agent.Options{Logger: opts.Logger}), cmd: cmd}
+	a := &Agent{client: agent.NewClient(near, &agent.Options{Logger: opts.Logger}), cmd: cmd, ended: make(chan struct{})}
+	go a.attend(startOf(cmd.Process.Pid))
 	if _, err := a.client.Hello(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("greet the agent on the host: %w", err), a.Close())
 	}
@@ -84,14 +89,27 @@ func (a *Agent) Close() error {
 		a.client.Close()
 		kill := time.AfterFunc(endTime, func() { _ = a.cmd.Process.Kill() })
 		defer kill.Stop()
-		err := a.cmd.Wait()
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
-			err = nil // its connection ended, which is what it was told
-		}
-		a.err = err
+		<-a.ended
 	})
 	return a.err
 }
+
+// attend waits for the agent's end. One that was killed, or has failed inside, has ended nothing.
+func (a *Agent) attend(since uint64) {
+	defer close(a.ended)
+	err := a.cmd.Wait()
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	if failed && (exit.ExitCode() < 0 || exit.ExitCode() == exitPanic) {
+		endLeft(since)
+	}
+	if failed && exit.ExitCode() > 0 {
+		err = nil // its connection ended, which is what it was told
+	}
+	a.err = err
+}
+
+// exitPanic is the exit code of a Go program that has failed inside.
+const exitPanic = 2
 
 // pair is a connection: the near end for a client, the far one for a child.
 func pair() (net.Conn, *os.File, error) {

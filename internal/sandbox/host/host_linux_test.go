@@ -169,6 +169,49 @@ func TestEverythingEndsWhenItsProcessIsKilled(t *testing.T) {
 	}
 }
 
+// TestEverythingEndsWhenTheAgentIsKilled, by the machine that is short of memory, or by what
+// it runs.
+func TestEverythingEndsWhenTheAgentIsKilled(t *testing.T) {
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := start(t) // another's commands are its own
+	theirs := make(chan string, 1)
+	running, err := other.Client().Start(t.Context(), agent.ExecParams{Argv: []string{"sh", "-c", "echo $$; exec sleep 1000"}, ExecOptions: agent.ExecOptions{EndRest: true}}, &agent.Streams{Stdout: lines(theirs)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := pids(t, <-theirs)[0]
+	a, err := host.Start(t.Context(), &host.Options{Agent: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := make(chan string, 1)
+	const script = `setsid sleep 1000 & one=$!
+env -i setsid sleep 1000 & two=$!
+setsid sh -c 'trap "" TERM; sleep 1000; sleep 1000' & three=$!
+echo $$ $one $two $three $PPID; wait`
+	_, err = a.Client().Start(t.Context(), agent.ExecParams{Argv: []string{"sh", "-c", script}, ExecOptions: agent.ExecOptions{EndRest: true}}, &agent.Streams{Stdout: lines(printed)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := pids(t, <-printed)
+	if err := syscall.Kill(left[len(left)-1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range left {
+		gone(t, pid)
+	}
+	if err := a.Close(); err == nil {
+		t.Error("Close: err = nil, and the agent was killed")
+	}
+	if syscall.Kill(kept, 0) != nil {
+		t.Error("another agent's command was ended")
+	}
+	running.Cancel()
+}
+
 func TestAProgramThatIsNoAgentIsSaidSo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
