@@ -52,7 +52,7 @@ func wire() (*cli.Program, func(), error) {
 	terminal := cli.NewTerminal(os.Stdin, os.Stderr)
 	guard, err := gate.New(&gate.Options{
 		System: filepath.Join(system, "policy.yaml"), User: dirs.setting("policy.yaml"),
-		Homes: homes(), State: append(dirs.settings(), dirs.state), HostIdentity: identity(),
+		Homes: homes(), State: append(dirs.settings(), dirs.state), Private: []string{dirs.state}, HostIdentity: identity(),
 		Approver: terminal, Setting: expires(dirs.setting("config.yaml")), Logger: log,
 	})
 	if err != nil {

@@ -32,6 +32,9 @@ type Options struct {
 	Homes []string // the person's home folders, absolute; what ~ means
 	State []string // folders of Airlock's own, which @airlock names beside the policies' own
 
+	// Private are those of State that sandboxes do not see, and @secrets names as well.
+	Private []string
+
 	// Actions says what is known of a tool's action where a policy's test names one; nil,
 	// or a nil answer, goes by the names of arguments.
 	Actions func(name, action string) *tool.Action

@@ -397,3 +397,29 @@ func TestALinkDoesNotWidenAnAllowRule(t *testing.T) {
 	want(t, "itself a link", w.line("rm -rf build/thesis"), tool.Ask, "default destructive")
 	want(t, "itself a link, written to", w.line("touch build/new"), tool.Ask, "")
 }
+
+func TestAirlocksOwnStateIsReadByNobodyUnasked(t *testing.T) {
+	w := newWorld(t)
+	state := w.home + "/.local/state/airlock"
+	w.opts.Private = []string{state}
+	w.write(state+"/record.db", "x")
+	if err := os.Symlink(state+"/record.db", w.project+"/innocent"); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]tool.Verdict{
+		"cat " + state + "/record.db":               tool.Ask,
+		"cat ~/.local/state/airlock/record.db":      tool.Ask,
+		"cat innocent":                              tool.Ask,
+		"cp -r ~/.local/state/airlock /tmp":         tool.Ask,
+		"grep -r x ~/.local":                        tool.Ask,
+		"cat ~/.config/airlock/policy.yaml":         tool.Allow,
+		"cat ~/.local/state/another/record.db":      tool.Allow,
+		"echo x > ~/.local/state/airlock/record.db": tool.Deny,
+	} {
+		q := w.question(line)
+		q.Where = tool.OnHost
+		if j := w.gate().Judge(t.Context(), q); j.Verdict != want {
+			t.Errorf("%s: %s by %s, want %s", line, j.Verdict, j.Rule, want)
+		}
+	}
+}

@@ -189,7 +189,14 @@ func secrets(o *Options) []string {
 		return out
 	}
 	hidden, _ := hostview.Hidden(rules)
-	return append(out, hidden...)
+	out = append(out, hidden...)
+	for _, p := range o.Private {
+		out = append(out, p)
+		if real, err := filepath.EvalSymlinks(p); err == nil && real != p {
+			out = append(out, real)
+		}
+	}
+	return out
 }
 
 // A placeSet answers whether a path is one of a list, lies below one, or holds one.
