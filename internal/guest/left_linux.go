@@ -97,10 +97,14 @@ func (p *process) left() []int {
 func (p *process) look() (left []int, still bool) {
 	commands := p.a.reaper.commands()
 	before := processes()
+	since := p.since()
 	defer func() { still = still && p.a.reaper.same(before, processes(), commands) }()
 	still = true
 	all := map[int]procStat{}
 	for _, pid := range before {
+		if pid <= since {
+			continue
+		}
 		if stat, ok := readStat(pid); ok && stat.state != 'Z' {
 			all[pid] = stat
 		}
@@ -147,6 +151,30 @@ func (p *process) look() (left []int, still bool) {
 		}
 	}
 	return left, still
+}
+
+// recent is how long numbers of processes are believed to be given in order: the smallest
+// cycle has 32,768 of them.
+const recent = 2 * time.Second
+
+// since is the number of a process that is older than all that the command has started, so
+// that most of a machine's processes need not be looked at; 0 where there is none to name.
+func (p *process) since() int {
+	if time.Since(p.started) > recent {
+		return 0
+	}
+	data, err := os.ReadFile("/proc/loadavg") // its last field is the last number that was given
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(data))
+	if len(fields) == 0 {
+		return 0
+	}
+	if last, err := strconv.Atoi(fields[len(fields)-1]); err != nil || last < p.pid {
+		return 0 // they began anew
+	}
+	return p.pid
 }
 
 // marked reports whether a process was started with this variable; known is false where it

@@ -62,14 +62,15 @@ type program struct {
 // A process is a program that runs.
 type process struct {
 	*child
-	a      *Agent
-	stdin  *stdin          // nil: /dev/null
-	fed    <-chan struct{} // closed when the request's own stdin was given; nil: there was none
-	master *os.File        // the agent's end of its terminal; nil: none
-	held   int             // the command's end of it; -1: none. It is release's to close
-	pumps  []*pump
-	group  *cgroup // nil: no limit of processes
-	mark   string  // as program's
+	a       *Agent
+	stdin   *stdin          // nil: /dev/null
+	fed     <-chan struct{} // closed when the request's own stdin was given; nil: there was none
+	master  *os.File        // the agent's end of its terminal; nil: none
+	held    int             // the command's end of it; -1: none. It is release's to close
+	pumps   []*pump
+	group   *cgroup // nil: no limit of processes
+	mark    string  // as program's
+	started time.Time
 }
 
 // start starts p, with its output going to out and errs; a terminal's all goes to out.
@@ -83,7 +84,7 @@ func (a *Agent) start(p *program, out, errs sink) (*process, error) {
 		return nil, notStarted(failed, "%w", err)
 	}
 	defer io.closeTheirs()
-	proc := &process{a: a, master: io.master, held: io.held, stdin: io.stdin, mark: p.mark}
+	proc := &process{a: a, master: io.master, held: io.held, stdin: io.stdin, mark: p.mark, started: time.Now()}
 	if p.mark == "" {
 		a.keeps.Store(true)
 	}

@@ -138,7 +138,10 @@ func showRequest(out io.Writer, r *gate.Request, width int) {
 		where = "in a sandbox"
 	}
 	what := "this command"
-	if r.Tool != "cmd.run" {
+	switch {
+	case r.Action == "run": // an agent's, which has no other
+		what = r.Tool
+	case r.Tool != "cmd.run":
 		what = r.Tool + " " + r.Action
 	}
 	fmt.Fprintf(out, "\nairlock: may %s run %s?\n\n", what, where)

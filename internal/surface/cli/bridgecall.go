@@ -34,7 +34,7 @@ type endSignals struct {
 func endOnSignal(ctx context.Context) (context.Context, *endSignals) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &endSignals{in: make(chan os.Signal, 4), done: make(chan struct{})}
-	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		defer close(s.done)
 		defer cancel()

@@ -45,9 +45,10 @@ func New(f *setup.File, opts *Options) ([]tool.Tool, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	environ := variables(o.Environ)
 	w := &world{
-		file: f.Path, workspace: f.Workspace, environ: variables(o.Environ),
-		log: journal{o.Log}, metrics: o.Metrics,
+		file: f.Path, workspace: f.Workspace, environ: environ,
+		log: journal{o.Log, secrets(f.Agents, environ)}, metrics: o.Metrics,
 	}
 	tools := make([]tool.Tool, 0, len(f.Agents)+1)
 	for i := range f.Agents {

@@ -262,6 +262,19 @@ func TestSecretsInParametersAreNotLogged(t *testing.T) {
 	}
 }
 
+func TestVariablesThatAreHandedOnAreNotLogged(t *testing.T) {
+	w := newWorld(t, "  it: {path: it, env: {SECRET: null, API_KEY: another one, SHORT_TOKEN: brief, WANTED: null}}\n", map[string]string{
+		"it": sh(`echo "S=$SECRET K=$API_KEY T=$SHORT_TOKEN W=$WANTED" >&2; exit 1`),
+	})
+	if res, got := w.call("it", `{"note":"another one"}`); res.OK {
+		t.Error(got)
+	}
+	log := w.log.String()
+	if strings.Contains(log, "another one") || !strings.Contains(log, "K=[redacted:API_KEY]") || !strings.Contains(log, "T=brief W=this one") {
+		t.Errorf("log = %s", log)
+	}
+}
+
 func TestWhatAnAgentLeavesBehindIsEnded(t *testing.T) {
 	for name, script := range map[string]string{
 		"it ends":     `sleep 300 & echo $! >a; setsid nohup sleep 300 >/dev/null 2>&1 & echo $! >b; echo '{}'`,

@@ -12,6 +12,7 @@ import (
 
 	"airlock/internal/changes"
 	"airlock/internal/redact"
+	"airlock/internal/tool/bridge/setup"
 )
 
 const (
@@ -24,7 +25,37 @@ const (
 
 // A journal logs in the words of the original bridge, whose readers look for them: so its
 // messages are not constant, and none of them is said anywhere else.
-type journal struct{ log *slog.Logger }
+type journal struct {
+	log   *slog.Logger
+	known *strings.Replacer // takes out the secrets that agents are given; nil: none are known
+}
+
+// shortSecret is how short a variable's value is that is not taken for a secret: it would be
+// found in words.
+const shortSecret = 8
+
+// secrets take out the values of variables that agents are handed on and whose names say
+// that they are secret; whatever form they have.
+func secrets(agents []setup.Agent, environ map[string]string) *strings.Replacer {
+	var pairs []string
+	add := func(name, value string) {
+		if len(value) >= shortSecret && redact.Name(name) {
+			pairs = append(pairs, value, "[redacted:"+name+"]")
+		}
+	}
+	for i := range agents {
+		for _, name := range agents[i].Pass {
+			add(name, environ[name])
+		}
+		for name, value := range agents[i].Set {
+			add(name, value)
+		}
+	}
+	if pairs == nil {
+		return nil
+	}
+	return strings.NewReplacer(pairs...)
+}
 
 // say logs one line.
 func (j journal) say(level slog.Level, format string, args ...any) {
@@ -33,8 +64,12 @@ func (j journal) say(level slog.Level, format string, args ...any) {
 	if !h.Enabled(ctx, level) {
 		return
 	}
+	text := fmt.Sprintf(format, args...)
+	if j.known != nil {
+		text = j.known.Replace(text)
+	}
 	// A log that fails is its handler's to tell of.
-	_ = h.Handle(ctx, slog.NewRecord(time.Now(), level, fmt.Sprintf(format, args...), 0))
+	_ = h.Handle(ctx, slog.NewRecord(time.Now(), level, text, 0))
 }
 
 func (j journal) dispatching(agent string, args json.RawMessage) {
@@ -90,7 +125,7 @@ type stderrLog struct {
 }
 
 func (j journal) stderr(agent string, live io.Writer) *stderrLog {
-	return &stderrLog{log: journal{j.log.With(slog.String(logger, agent))}, agent: agent, live: live}
+	return &stderrLog{log: journal{j.log.With(slog.String(logger, agent)), j.known}, agent: agent, live: live}
 }
 
 // Write implements io.Writer.
