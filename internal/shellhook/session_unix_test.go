@@ -132,6 +132,12 @@ func start(t *testing.T, s *setup) *session {
 	if s.bare {
 		load = ""
 	}
+	if s.shell == "fish" {
+		// Where it has none, fish makes completions in the background, and goes on with that when it has ended.
+		if err := os.MkdirAll(filepath.Join(home, "fish", "generated_completions"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	settings := filepath.Join(home, map[string]string{"bash": "rc", "zsh": ".zshrc", "fish": "fish/config.fish"}[s.shell])
 	err = errors.Join(os.MkdirAll(filepath.Dir(settings), 0o755), os.MkdirAll(runtime, 0o700),
 		os.WriteFile(filepath.Join(home, "hook"), []byte(hook), 0o600),
