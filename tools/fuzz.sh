@@ -7,12 +7,12 @@
 #   fuzz.sh DIR TARGET   that one
 #
 # Unless FUZZTIME is set, it is ten seconds, or less where all of them together would fuzz
-# for more than FUZZTOTAL seconds (300), but never less than five: the more targets there
+# for more than FUZZTOTAL seconds (240), but never less than five: the more targets there
 # are, the less each one gets, and check stays bounded.
 set -u
 GO=${GO:-go}
 FUZZTIME=${FUZZTIME:-}
-FUZZTOTAL=${FUZZTOTAL:-300}
+FUZZTOTAL=${FUZZTOTAL:-240}
 FUZZJOBS=${FUZZJOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 export GO FUZZTIME
 own=$(mktemp -d) || exit 1
@@ -28,9 +28,14 @@ fuzz() { # package, target, and what goes to the test itself
 	$GO test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" -fuzzminimizetime=10x -parallel 1 "$package" "$@" >"$log" 2>&1
 }
 
-# A target that looks at fewer inputs than this has not been fuzzed, whatever it says.
-least=1000
-case $FUZZTIME in *x) least=0 ;; esac
+# A target that looks at fewer inputs than this has not been fuzzed, whatever it says: fifty
+# a second, which the slowest of them does several times over.
+least() {
+	case $FUZZTIME in
+	*[!0-9s]* | *x) echo 0 ;;
+	*) echo $((50 * ${FUZZTIME%s})) ;;
+	esac
+}
 
 executed() { # by the fuzzing that the log is of
 	n=$(grep -o 'execs: [0-9]*' "$log" | tail -n 1)
@@ -47,13 +52,13 @@ one() { # package, target
 		fuzz "$1" "$2"
 		status=$?
 	fi
-	if [ $status -eq 0 ] && [ "$(executed)" -lt $least ]; then
+	if [ $status -eq 0 ] && [ "$(executed)" -lt "$(least)" ]; then
 		# What earlier runs found is gone through first, and may take all of the time.
 		echo "$1 $2: $(executed) inputs in $FUZZTIME; once more, without those of earlier runs"
 		fuzz "$1" "$2" -args -test.fuzzcachedir="$own/cache"
 		status=$?
-		if [ $status -eq 0 ] && [ "$(executed)" -lt $least ]; then
-			echo "$1 $2: again only $(executed) inputs, of $least at least"
+		if [ $status -eq 0 ] && [ "$(executed)" -lt "$(least)" ]; then
+			echo "$1 $2: again only $(executed) inputs, of $(least) at least"
 			status=1
 		fi
 	fi
