@@ -7,12 +7,12 @@
 #   fuzz.sh DIR TARGET   that one
 #
 # Unless FUZZTIME is set, it is ten seconds, or less where all of them together would fuzz
-# for more than FUZZTOTAL seconds (240), but never less than five: the more targets there
+# for more than FUZZTOTAL seconds (200), but never less than five: the more targets there
 # are, the less each one gets, and check stays bounded.
 set -u
 GO=${GO:-go}
 FUZZTIME=${FUZZTIME:-}
-FUZZTOTAL=${FUZZTOTAL:-240}
+FUZZTOTAL=${FUZZTOTAL:-200}
 FUZZJOBS=${FUZZJOBS:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 export GO FUZZTIME
 own=$(mktemp -d) || exit 1

@@ -53,6 +53,9 @@ func (p *process) endRest() {
 		if len(left) == 0 {
 			return
 		}
+		if len(told) == 0 {
+			p.known() // what they print when they are told is none of the command's
+		}
 		for _, pid := range left {
 			if !told[pid] {
 				told[pid] = true
@@ -73,6 +76,26 @@ func (p *process) endRest() {
 		}
 	}
 	p.group.kill()
+}
+
+// knowing is how long it may take to find out how much of an output is the command's own: a
+// client that reads nothing holds it up.
+const knowing = 200 * time.Millisecond
+
+// known waits until that is known of all outputs.
+func (p *process) known() {
+	timer := time.NewTimer(knowing)
+	defer timer.Stop()
+	for _, pump := range p.pumps {
+		if !pump.exact {
+			continue
+		}
+		select {
+		case <-pump.known:
+		case <-timer.C:
+			return
+		}
+	}
 }
 
 // left are the processes that the command left behind: those of its session and of its

@@ -84,7 +84,8 @@ type pump struct {
 
 	// exact leaves out what is printed after the command's end, by what it left behind.
 	exact bool
-	once  sync.Once // of settle
+	once  sync.Once     // of settle
+	known chan struct{} // closed when it is known how much belongs to the answer
 }
 
 // pump starts to read src, which it closes. The pump ends at the end of the stream; or,
@@ -92,9 +93,11 @@ type pump struct {
 // more came for a while. In that case somebody in the background holds the other end:
 // the agent goes on reading, to nowhere, so that it does not die of SIGPIPE.
 func (a *Agent) pump(src *os.File, to sink, exact bool) *pump {
-	p := &pump{src: src, sink: to, done: make(chan struct{}), exact: exact}
+	p := &pump{src: src, sink: to, done: make(chan struct{}), exact: exact, known: make(chan struct{})}
 	go func() {
-		over := p.run(&a.chunks)
+		know := sync.OnceFunc(func() { close(p.known) })
+		over := p.run(&a.chunks, know)
+		know()
 		kept := !over && a.left.add(src)
 		close(p.done)
 		if kept {
@@ -109,8 +112,8 @@ func (a *Agent) pump(src *os.File, to sink, exact bool) *pump {
 // settle says that the command has ended. It does not wait, and may be called twice.
 func (p *pump) settle() { p.once.Do(func() { p.src.SetReadDeadline(past) }) }
 
-// run reports whether the stream is over.
-func (p *pump) run(chunks *sync.Pool) bool {
+// run reports whether the stream is over. It calls know once it has noticed settle.
+func (p *pump) run(chunks *sync.Pool, know func()) bool {
 	chunk := chunks.Get().(*[chunkSize]byte)
 	defer chunks.Put(chunk)
 	var (
@@ -136,6 +139,7 @@ func (p *pump) run(chunks *sync.Pool) bool {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			if ended.IsZero() {
 				ended, must = time.Now(), p.pending()
+				know()
 				continue
 			}
 			// A goroutine that was held up for longer than the silence gets here without
