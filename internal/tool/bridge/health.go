@@ -39,7 +39,7 @@ type Health struct {
 type AgentHealth struct {
 	Calls       int64   `json:"calls"`
 	SuccessRate float64 `json:"success_rate"` // of 1
-	AvgDuration float64 `json:"avg_duration"` // seconds
+	AvgDuration float64 `json:"avg_duration"` // seconds, of those calls that reached the agent
 }
 
 // What a Health's status is.

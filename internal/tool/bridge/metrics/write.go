@@ -171,7 +171,9 @@ func (s *Store) sum(ctx context.Context, db *sql.DB) (bridge.Health, error) {
 	if s.retention > 0 {
 		since = s.now().Add(-s.retention).UnixMilli()
 	}
-	rows, err := db.QueryContext(ctx, "SELECT agent, count(*), sum(ok), avg(ms) FROM sample WHERE config = ? AND time >= ? GROUP BY agent LIMIT 10000", s.config, since)
+	// What never reached its agent took no time of it, and would make it look fast.
+	rows, err := db.QueryContext(ctx, "SELECT agent, count(*), sum(ok), coalesce(avg(CASE WHEN outcome IN (?, ?) THEN NULL ELSE ms END), 0) "+
+		"FROM sample WHERE config = ? AND time >= ? GROUP BY agent LIMIT 10000", bridge.OutcomeInvalid, bridge.OutcomeRefused, s.config, since)
 	if err != nil {
 		return bridge.Health{}, err
 	}
