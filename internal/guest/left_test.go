@@ -196,5 +196,6 @@ func TestEndRestWithoutATrace(t *testing.T) {
 		if _, err := os.Stat("/proc/" + strings.TrimSpace(string(pid))); err != nil {
 			t.Errorf("it was ended: %v", err)
 		}
+		w.exec(object{"cmd": "kill -9 $(cat pid)", "cwd": dir})
 	})
 }

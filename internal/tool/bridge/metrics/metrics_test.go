@@ -79,11 +79,13 @@ func TestHealth(t *testing.T) {
 		"one in ten is degraded": {calls("a", 9, 1), bridge.Health{Status: "degraded", TotalCalls: 10, TotalErrors: 1, ErrorRate: 0.1, Agents: map[string]bridge.AgentHealth{
 			"a": {Calls: 10, SuccessRate: 0.9, AvgDuration: 1.2},
 		}}},
-		"what never reached the agent counts, and took no time": {append(calls("a", 1, 0),
-			bridge.Sample{At: time.Now(), Agent: "a", Outcome: bridge.OutcomeInvalid}, bridge.Sample{At: time.Now(), Agent: "b", Outcome: bridge.OutcomeRefused}),
+		"what never reached the agent counts, and took no time": {
+			append(calls("a", 1, 0),
+				bridge.Sample{At: time.Now(), Agent: "a", Outcome: bridge.OutcomeInvalid}, bridge.Sample{At: time.Now(), Agent: "b", Outcome: bridge.OutcomeRefused}),
 			bridge.Health{Status: "degraded", TotalCalls: 3, TotalErrors: 2, ErrorRate: 2.0 / 3, Agents: map[string]bridge.AgentHealth{
 				"a": {Calls: 2, SuccessRate: 0.5, AvgDuration: 1}, "b": {Calls: 1},
-			}}},
+			}},
+		},
 		"agents are summed up one by one": {append(calls("a", 1, 0), calls("b", 0, 1)...), bridge.Health{Status: "degraded", TotalCalls: 2, TotalErrors: 1, ErrorRate: 0.5, Agents: map[string]bridge.AgentHealth{
 			"a": {Calls: 1, SuccessRate: 1, AvgDuration: 1}, "b": {Calls: 1, AvgDuration: 3},
 		}}},
