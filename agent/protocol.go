@@ -119,6 +119,10 @@ type ExecOptions struct {
 	TTY       *TTY              `json:"tty,omitempty"`        // run on a pseudo-terminal; implies Stream; stdout and stderr are one
 	MaxProcs  int64             `json:"max_procs,omitempty"`  // processes that this command and its children may have at once; 0: no limit
 	EndRest   bool              `json:"end_rest,omitempty"`   // when it has ended, end what it left running, before the result
+
+	Detach     bool   `json:"detach,omitempty"`      // answered when it has started; it goes on without the connection, in the list of processes
+	KeepOutput int64  `json:"keep_output,omitempty"` // of a detached one: bytes of its newest output that are kept; default DefaultKeepOutput
+	Label      string `json:"label,omitempty"`       // a word for the list of processes, at most 64 bytes
 }
 
 // ExecParams are exec's: a shell line in Cmd (sh -c), or a program in Argv.
@@ -146,6 +150,8 @@ type ExecResult struct {
 	Canceled   bool   `json:"canceled,omitempty"`    // a cancel request ended it
 	NotStarted string `json:"not_started,omitempty"` // "not_found", "not_executable", "failed": why ExitCode is -1
 	DurationMS int64  `json:"duration_ms,omitempty"`
+
+	Process string `json:"process,omitempty"` // of a detached one: its name, and ExitCode is 0
 }
 
 // Success reports whether the command ran and exited with 0.

@@ -19,12 +19,22 @@ type Limits struct {
 	Memory int64   // bytes, all that runs in the sandbox together with what runs it
 	CPUs   float64 // processors' worth of time; 0.5 is half of one
 	Procs  int64   // processes and threads at once, of one command and its children
+
+	// Of sandboxes that last alone.
+	Disk  int64 // bytes that what is written may take: the upper layer
+	Files int64 // open files at once, of one process
 }
 
 // A Spec says what sandbox to make. The zero value of a field is its default.
 type Spec struct {
 	ID       string   // of NewID's form; empty: a fresh one
-	WorkDir  string   // absolute, existing folder: where commands start. Required
+	WorkDir  string   // absolute folder that exists inside: where commands start. Required
+
+	// Root is the folder that the sandbox is laid over: an image's root file system, which
+	// nobody changes while the sandbox lives. It has the folders dev, proc, sys and tmp, and its commands
+	// run as root inside. Default: the host's root, as the person who started it.
+	Root string
+
 	Hide     []string // absolute paths that the sandbox sees as absent; they need not exist
 	ReadOnly []string // absolute, existing paths that cannot be changed
 	Limits   Limits
