@@ -51,6 +51,9 @@ type Lasting interface {
 	// the checkpoint failed; then dir is to be removed. ErrNotSaved is why it cannot be.
 	Checkpoint(ctx context.Context, dir string) error
 
+	// GateInput is the spec's, as the keeper has it.
+	GateInput(ctx context.Context) ([]byte, error)
+
 	// End ends everything inside and removes all traces of it. It may be said twice, and by two.
 	End(ctx context.Context) error
 
@@ -111,6 +114,9 @@ type LastingSpec struct {
 	// lives and ended with it: the network's gate. Its standard input is a connection to the
 	// sandbox's socket (see Keeping.Attach) that ends with the sandbox. Nil: none.
 	Gate []string
+	// GateInput is what the gate can read on its descriptor 3, each time it is started. It may hold
+	// secrets: it is kept in the keeper's memory and written nowhere.
+	GateInput []byte
 }
 
 // A Keeping is a driver of sandboxes that last. It is safe for concurrent use.
