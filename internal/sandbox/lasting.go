@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -73,16 +74,18 @@ const (
 
 // Status is how a Lasting is. Figures that cannot be had are -1.
 type Status struct {
-	State     string        `json:"state"`       // Ready or Paused
-	Calls     int           `json:"calls"`       // connections to its guest agent
-	Commands  int           `json:"commands"`    // that run, of any connection or of none
-	Idle      time.Duration `json:"idle_ns"`     // for how long there has been neither; 0: there is one
-	Memory    int64         `json:"memory"`      // bytes: of what runs inside and of what runs it
-	CPU       time.Duration `json:"cpu_ns"`      // processor time so far
-	Processes int64         `json:"processes"`   // inside, the guest agent's own not counted
-	Disk      int64         `json:"disk"`        // bytes that what it wrote takes
-	PIDs      []int         `json:"pids"`        // on the host: keeper, file server, monitor
-	Connected int64         `json:"connections"` // tunnels open through the network's gate, both ways
+	State     string        `json:"state"`     // Ready or Paused
+	Calls     int           `json:"calls"`     // connections to its guest agent
+	Commands  int           `json:"commands"`  // that run, of any connection or of none
+	Idle      time.Duration `json:"idle_ns"`   // for how long there has been neither; 0: there is one
+	Memory    int64         `json:"memory"`    // bytes: of what runs inside and of what runs it
+	CPU       time.Duration `json:"cpu_ns"`    // processor time so far
+	Processes int64         `json:"processes"` // inside, the guest agent's own not counted
+	Disk      int64         `json:"disk"`      // bytes that what it wrote takes
+	PIDs      []int         `json:"pids"`      // on the host: keeper, file server, monitor
+
+	// Gate is the JSON value that the network's gate said when it was ready; nil without one.
+	Gate json.RawMessage `json:"gate,omitempty"`
 }
 
 // What happens when a time is over.
@@ -112,7 +115,8 @@ type LastingSpec struct {
 
 	// Gate is the command line of a program that is started beside the sandbox, kept running while it
 	// lives and ended with it: the network's gate. Its standard input is a connection to the
-	// sandbox's socket (see Keeping.Attach) that ends with the sandbox. Nil: none.
+	// sandbox's keeper (see Keeping.Attach) that ends with the sandbox. When it is ready it writes one line of
+	// JSON to its standard output (Status' Gate); one that ends before that fails Keep with the last line of its standard error. Nil: none.
 	Gate []string
 	// GateInput is what the gate can read on its descriptor 3, each time it is started. It may hold
 	// secrets: it is kept in the keeper's memory and written nowhere.

@@ -27,8 +27,8 @@ type Limits struct {
 
 // A Spec says what sandbox to make. The zero value of a field is its default.
 type Spec struct {
-	ID       string   // of NewID's form; empty: a fresh one
-	WorkDir  string   // absolute folder that exists inside: where commands start. Required
+	ID      string // of NewID's form; empty: a fresh one
+	WorkDir string // absolute folder that exists inside: where commands start. Required
 
 	// Root is the folder that the sandbox is laid over: an image's root file system, which
 	// nobody changes while the sandbox lives. It has the folders dev, proc, sys and tmp, and its commands
