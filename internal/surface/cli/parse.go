@@ -10,9 +10,19 @@ import (
 	"strings"
 )
 
-// parseSize reads a number of bytes with an optional unit of 1024: k, m, g or t, each
-// with or without b or ib.
+// parseSize reads how much memory a sandbox may use.
 func parseSize(s string) (int64, error) {
+	n, err := parseBytes(s)
+	// The engine itself needs some; less would only end every sandbox at its start.
+	if err == nil && s != "" && n < minMemory {
+		return 0, fmt.Errorf("a sandbox needs at least %dm", minMemory>>20)
+	}
+	return n, err
+}
+
+// parseBytes reads a number of bytes with an optional unit of 1024: k, m, g or t, each
+// with or without b or ib.
+func parseBytes(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}
@@ -32,10 +42,6 @@ func parseSize(s string) (int64, error) {
 	n *= float64(int64(1) << shift)
 	if n <= 0 || n >= math.MaxInt64 {
 		return 0, errors.New("it must be more than nothing, and less than 8 EiB")
-	}
-	// The engine itself needs some; less would only end every sandbox at its start.
-	if n < minMemory {
-		return 0, fmt.Errorf("a sandbox needs at least %dm", minMemory>>20)
 	}
 	return int64(n), nil
 }

@@ -13,16 +13,21 @@ type captured struct{ stdout, stderr capture }
 
 // capture keeps the beginning of a stream, as much as the protocol's results do.
 type capture struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-	cut bool
+	mu   sync.Mutex
+	most int64 // bytes that are kept; 0: agent.MaxOutput
+	buf  bytes.Buffer
+	cut  bool
 }
 
 // Write takes everything and keeps what there is room for.
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	room := agent.MaxOutput - c.buf.Len()
+	most := c.most
+	if most == 0 {
+		most = agent.MaxOutput
+	}
+	room := int(most) - c.buf.Len()
 	if len(p) > room {
 		c.cut = true
 		c.buf.Write(p[:room])

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+
+	"airlock/agent"
+	"airlock/internal/executor"
+	"airlock/internal/sandbox"
+)
+
+// An insideCall is a command that is run in a sandbox that goes on afterwards.
+type insideCall struct {
+	id      string
+	name    string        // of the command, for what is said of it
+	timeout time.Duration // 0: none
+	memory  bool          // the sandbox has a limit of memory
+	json    bool
+	most    int64 // bytes of each stream that --json keeps; 0: agent.MaxOutput
+
+	// input and tty are what was asked for; nil: what the streams suggest.
+	input, tty *bool
+
+	// start starts it, with what the person's streams are.
+	start func(ctx context.Context, c *agent.Client, opts *insideStreams) (*agent.Process, error)
+}
+
+// insideStreams are the person's streams as a command inside gets them.
+type insideStreams struct {
+	agent.Streams
+	TTY *agent.TTY
+	Env map[string]string // what the terminal adds
+}
+
+// insideReport is what became of it.
+type insideReport struct {
+	id       string
+	res      agent.ExecResult
+	took     time.Duration
+	code     int
+	ended    string // why the sandbox ended under it: one of the reasons of destroyed sandboxes
+	failure  error  // why its end is not known, or what airlock could not do
+	process  string // of a detached one
+	captured *captured
+	screen   *screen
+}
+
+// runInside runs a command to its end, connected to the person's terminal or streams.
+func (p *Program) runInside(ctx context.Context, sb sandbox.Lasting, call *insideCall) *insideReport {
+	rep := &insideReport{id: call.id}
+	req := &executor.Request{Env: map[string]string{}}
+	s, err := p.connectInside(call, req)
+	if err != nil {
+		rep.code, rep.failure = exitFailed, err
+		return rep
+	}
+	defer s.restore()
+	rep.captured, rep.screen = s.captured, s.screen
+	ctx, signals := withSignals(ctx)
+	defer signals.stop()
+	begun := time.Now()
+	rep.res, err = p.waitInside(ctx, sb, call, req, signals)
+	rep.took = time.Since(begun)
+	s.restore()
+	rep.judge(sb, call, err, signals)
+	return rep
+}
+
+// connectInside gives the request its streams.
+func (p *Program) connectInside(call *insideCall, req *executor.Request) (*session, error) {
+	input := isTerminal(p.Stdin) && !call.json
+	if call.input != nil {
+		input = *call.input
+	}
+	f := &runFlags{json: call.json}
+	if call.tty != nil {
+		f.tty, f.noTTY = *call.tty, !*call.tty
+	}
+	from := *p
+	if !input {
+		from.Stdin = nil
+	}
+	s, err := from.connect(f, req)
+	if call.json && err == nil {
+		s.captured.stdout.most, s.captured.stderr.most = call.most, call.most
+	}
+	return s, err
+}
+
+// waitInside starts the command, forwards what comes meanwhile, and waits for its end.
+func (p *Program) waitInside(ctx context.Context, sb sandbox.Lasting, call *insideCall, req *executor.Request, signals *signals) (agent.ExecResult, error) {
+	if call.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, call.timeout+insideGuard)
+		defer cancel()
+	}
+	client, err := sb.Client(ctx)
+	if err != nil {
+		return agent.ExecResult{}, err
+	}
+	defer client.Close()
+	proc, err := call.start(ctx, client, &insideStreams{
+		Streams: agent.Streams{Stdin: req.Stdin, Stdout: insideOutlet(req.Stdout), Stderr: insideOutlet(req.Stderr)},
+		TTY:     req.TTY, Env: req.Env,
+	})
+	if err != nil {
+		return agent.ExecResult{}, err
+	}
+	forwarding, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { forwardInside(forwarding, proc, signals.forward, req.Resizes) })
+	res, err := proc.Wait()
+	stop()
+	wg.Wait()
+	return res, err
+}
+
+// insideGuard is how much longer than its time limit a command may take to be ended inside
+// before it is given up.
+const insideGuard = 5 * time.Second
+
+// forwardInside hands signals and terminal sizes on until ctx ends.
+func forwardInside(ctx context.Context, proc *agent.Process, signals <-chan string, sizes <-chan agent.TTY) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case sig := <-signals:
+			// A command that has just ended cannot be signalled, and need not be.
+			_ = proc.Signal(ctx, sig)
+		case size := <-sizes:
+			_ = proc.Resize(ctx, size)
+		}
+	}
+}
+
+// outletError is an output that could not be handed on.
+type outletError struct{ err error }
+
+func (e *outletError) Error() string { return e.err.Error() }
+func (e *outletError) Unwrap() error { return e.err }
+
+// outletWriter marks its writer's errors, to be told from the sandbox's.
+type outletWriter struct{ w io.Writer }
+
+func (o outletWriter) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err != nil {
+		err = &outletError{err}
+	}
+	return n, err
+}
+
+func insideOutlet(w io.Writer) io.Writer {
+	if w == nil {
+		return nil
+	}
+	return outletWriter{w}
+}
+
+// endLag is how long the end of a sandbox may lag behind that of its connections, and
+// memoryLag how long it may go on after the system has begun to end what runs in it for want
+// of memory.
+const (
+	endLag    = 2 * time.Second
+	memoryLag = 250 * time.Millisecond
+)
+
+// judge says what a command's end means, by the table in docs/sandboxes.md.
+func (r *insideReport) judge(sb sandbox.Lasting, call *insideCall, err error, signals *signals) {
+	lag := time.Duration(0)
+	switch {
+	case errors.Is(err, agent.ErrConnectionLost):
+		lag = endLag
+	case err == nil && call.memory && r.res.Signal == "SIGKILL" && !r.res.TimedOut:
+		lag = memoryLag
+	}
+	if broken, ok := errors.AsType[*outletError](err); ok {
+		r.noOutput(broken.err)
+		return
+	}
+	if (err != nil || lag > 0) && endedWithin(sb, lag) {
+		r.endedBy(sb.Err())
+		return
+	}
+	switch {
+	case err == nil:
+		r.code = exitOf(&executor.Outcome{Result: r.res})
+		if r.res.NotStarted != "" && r.code == exitFailed {
+			r.failure = fmt.Errorf("%s cannot be started: %s", printable(call.name), printable(r.res.Stderr))
+		}
+	case call.timeout > 0 && errors.Is(err, context.DeadlineExceeded): // the guest did not end it
+		r.res, r.code = agent.ExecResult{ExitCode: -1, TimedOut: true}, exitTimedOut
+	case signals.code() != 0 && errors.Is(err, context.Canceled):
+		r.code = signals.code() // who sent it knows
+		r.res.Signal = signals.name()
+	case errors.Is(err, sandbox.ErrPaused):
+		r.code, r.failure = exitFailed, err
+	default:
+		r.code, r.failure = exitFailed, fmt.Errorf("run the command: %w", err)
+	}
+}
+
+// noOutput is the end of a command whose output could not be handed on.
+func (r *insideReport) noOutput(err error) {
+	if errors.Is(err, syscall.EPIPE) { // as where no sandbox lies between; whoever closed the pipe knows
+		r.code = exitSignalBase + signalPipe
+		return
+	}
+	r.code, r.failure = exitFailed, fmt.Errorf("the command was ended, because its output could not be written: %w", err)
+}
+
+// endedWithin reports whether the sandbox has ended, or does so before long.
+func endedWithin(sb sandbox.Lasting, lag time.Duration) bool {
+	select {
+	case <-sb.Done():
+		return true
+	default:
+	}
+	if lag == 0 {
+		return false
+	}
+	select {
+	case <-sb.Done():
+		return true
+	case <-time.After(lag):
+		return false
+	}
+}
+
+// endedBy is the end of a command whose sandbox ended.
+func (r *insideReport) endedBy(err error) {
+	r.code = exitFailed
+	switch {
+	case errors.Is(err, sandbox.ErrOutOfMemory):
+		r.code, r.ended = exitSignalBase+int(syscall.SIGKILL), "out_of_memory"
+	case errors.Is(err, sandbox.ErrExpired):
+		r.ended = "expired"
+	default:
+		r.ended = "killed"
+	}
+	if err == nil { // somebody ended it on purpose
+		r.ended, err = "removed", errors.New("the sandbox was removed")
+	}
+	r.failure = err
+}
