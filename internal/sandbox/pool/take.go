@@ -7,8 +7,10 @@ import (
 	"time"
 )
 
-// checking bounds a check, and how long one Take goes on checking.
-const checking = time.Second
+const (
+	checking = time.Second  // bounds one check
+	trying   = 2 * checking // after this time a Take looks at no further one, and has one made
+)
 
 // Take hands out a sandbox of the template that answered just now. Where none is ready it waits for one to be
 // made; an error then says why it was not. Nothing is handed out after ctx is done: what was
@@ -19,7 +21,7 @@ func (p *Pool) Take(ctx context.Context, template string) (*Warm, error) {
 	}
 	start := time.Now()
 	for {
-		s, e, w, err := p.pick(template, time.Since(start) < checking)
+		s, e, w, err := p.pick(template, time.Since(start) < trying)
 		switch {
 		case err != nil:
 			return nil, err
