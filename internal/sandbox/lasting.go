@@ -26,8 +26,8 @@ type Lasting interface {
 	// Notes are sentences for the person on what could not be held here.
 	Notes() []string
 
-	// Connect opens a connection of its own to the guest agent. Connections wait while the
-	// sandbox is paused. They are cut when it ends.
+	// Connect opens a connection of its own to the guest agent. One of a paused sandbox is
+	// ErrPaused; those that are open wait then. They are cut when the sandbox ends.
 	Connect(ctx context.Context) (net.Conn, error)
 
 	// Client is a client on a connection of its own, hello said. The caller closes it.
@@ -155,6 +155,8 @@ var (
 	ErrNotSaved = errors.New("the sandbox's state cannot be saved")
 	// ErrExpired: one of its Times was over.
 	ErrExpired = errors.New("the sandbox's time was over")
+	// ErrRemoved: somebody ended it.
+	ErrRemoved = errors.New("the sandbox was removed")
 	// ErrPaused: it does nothing until it is resumed.
 	ErrPaused = errors.New("the sandbox is paused")
 )

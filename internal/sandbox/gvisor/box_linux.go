@@ -28,6 +28,8 @@ type box struct {
 	control *net.UnixConn
 	client  *agent.Client
 	notes   []string
+	lasting *lastPlan // of one that lasts
+	saved   *saved    // what it is restored from
 
 	calls   sync.Mutex // one request to the keeper at a time
 	replies chan reply
@@ -122,15 +124,25 @@ func (b *box) endErr(err error) error {
 	return fmt.Errorf("%w: %w", sandbox.ErrEnded, err)
 }
 
+// letGo leaves a sandbox that lasts to its keeper.
+func (b *box) letGo() {
+	b.mu.Lock()
+	b.closing = true
+	b.mu.Unlock()
+	b.control.Close()
+	b.lock.Close()
+}
+
 func (b *box) ID() string            { return b.spec.ID }
 func (b *box) Client() *agent.Client { return b.client }
 func (b *box) Started() time.Time    { return b.started }
 func (b *box) Done() <-chan struct{} { return b.done }
 func (b *box) Notes() []string       { return b.notes }
 
-// Identity is empty for root, whose agent is root as well.
+// Identity is empty for root, whose agent is root as well, and in an image, where
+// everybody is.
 func (b *box) Identity() string {
-	if os.Geteuid() == 0 {
+	if os.Geteuid() == 0 || b.spec.Root != "" {
 		return ""
 	}
 	return fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
@@ -156,9 +168,17 @@ func (b *box) Err() error {
 
 // Upper writes the upper layer.
 func (b *box) Upper(ctx context.Context, w io.Writer) error {
+	return readUpper(ctx, b.spec.ID, w, func(pw *os.File) error {
+		_, err := b.call(ctx, request{Op: opUpper}, pw)
+		return b.settle(err)
+	})
+}
+
+// readUpper copies to w what call has the keeper write into a pipe.
+func readUpper(ctx context.Context, id string, w io.Writer, call func(*os.File) error) error {
 	r, pw, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("read what sandbox %s changed: %w", b.spec.ID, err)
+		return fmt.Errorf("read what sandbox %s changed: %w", id, err)
 	}
 	defer r.Close()
 	_, _ = unix.FcntlInt(pw.Fd(), unix.F_SETPIPE_SZ, 1<<20) // a smaller pipe works too, slower
@@ -171,10 +191,7 @@ func (b *box) Upper(ctx context.Context, w io.Writer) error {
 		copied <- err
 	}()
 	called := make(chan error, 1)
-	go func() {
-		_, err := b.call(ctx, request{Op: opUpper}, pw)
-		called <- err
-	}()
+	go func() { called <- call(pw) }()
 	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Now()) })
 	defer stop()
 	// Our end is closed once the keeper has its own; the copy then ends with the tar.
@@ -184,13 +201,11 @@ func (b *box) Upper(ctx context.Context, w io.Writer) error {
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
-	case err != nil:
-		err = b.settle(err)
-	default:
+	case err == nil:
 		err = copyErr
 	}
 	if err != nil {
-		return fmt.Errorf("read what sandbox %s changed: %w", b.spec.ID, err)
+		return fmt.Errorf("read what sandbox %s changed: %w", id, err)
 	}
 	return nil
 }
@@ -200,6 +215,9 @@ const settleTime = time.Second
 
 // settle gives the reason for which the sandbox ended, if err came of its end.
 func (b *box) settle(err error) error {
+	if err == nil {
+		return nil
+	}
 	select {
 	case <-b.done:
 		return b.endErr(err)

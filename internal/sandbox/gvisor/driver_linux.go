@@ -53,27 +53,39 @@ func (d *Driver) runDir() string { return filepath.Join(d.opts.StateDir, "run") 
 
 // Start makes a sandbox.
 func (d *Driver) Start(ctx context.Context, spec *sandbox.Spec) (sandbox.Sandbox, error) {
+	sb, engine, err := d.newBox(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := sb.start(ctx, engine); err != nil {
+		return nil, errors.Join(err, sb.abandon())
+	}
+	return sb, nil
+}
+
+// newBox prepares the start of a sandbox with the engine that is named beside it.
+func (d *Driver) newBox(ctx context.Context, spec *sandbox.Spec) (*box, string, error) {
 	if !filepath.IsAbs(spec.WorkDir) {
-		return nil, fmt.Errorf("start sandbox: the working folder %q is not absolute", spec.WorkDir)
+		return nil, "", fmt.Errorf("start sandbox: the working folder %q is not absolute", spec.WorkDir)
+	}
+	if spec.Root != "" && !filepath.IsAbs(spec.Root) {
+		return nil, "", fmt.Errorf("start sandbox: the root folder %q is not absolute", spec.Root)
 	}
 	engine, err := d.engine(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	sb := &box{driver: d, spec: *spec, done: make(chan struct{}), replies: make(chan reply, 1), heard: make(chan struct{})}
 	if sb.spec.ID == "" {
 		sb.spec.ID = sandbox.NewID()
 	}
 	if !sandbox.ValidID(sb.spec.ID) {
-		return nil, fmt.Errorf("start sandbox: %q is not a sandbox's ID", sb.spec.ID)
+		return nil, "", fmt.Errorf("start sandbox: %q is not a sandbox's ID", sb.spec.ID)
 	}
 	if _, err := d.Sweep(ctx); err != nil {
 		d.log.WarnContext(ctx, "sweep failed", "error", err)
 	}
-	if err := sb.start(ctx, engine); err != nil {
-		return nil, errors.Join(err, sb.abandon())
-	}
-	return sb, nil
+	return sb, engine, nil
 }
 
 func (d *Driver) engine(ctx context.Context) (string, error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"runtime"
 
 	"airlock/internal/sandbox"
@@ -60,3 +61,32 @@ func (*Driver) Sweep(context.Context) ([]string, error) { return nil, nil }
 func (*Driver) Check(context.Context) []sandbox.Finding {
 	return []sandbox.Finding{{Name: "engine", Text: unavailable().Error()}}
 }
+
+// Keep refuses.
+func (*Driver) Keep(context.Context, *sandbox.LastingSpec) (sandbox.Lasting, error) {
+	return nil, unavailable()
+}
+
+// Restore refuses.
+func (*Driver) Restore(context.Context, *sandbox.LastingSpec, string) (sandbox.Lasting, error) {
+	return nil, unavailable()
+}
+
+// Open finds none.
+func (*Driver) Open(context.Context, string) (sandbox.Lasting, error) {
+	return nil, sandbox.ErrNoSandbox
+}
+
+// Attach refuses.
+func (*Driver) Attach(context.Context, net.Conn) (sandbox.Lasting, error) {
+	return nil, unavailable()
+}
+
+// Running finds none.
+func (*Driver) Running(context.Context) ([]string, error) { return nil, nil }
+
+// Ended knows of none.
+func (*Driver) Ended(string) (Ending, bool) { return Ending{}, false }
+
+// Forget does nothing.
+func (*Driver) Forget(string) {}

@@ -303,3 +303,10 @@ func TestStartGivenUpLeavesNoControlGroup(t *testing.T) {
 		}
 	}
 }
+
+func TestLasting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts sandboxes")
+	}
+	sandboxtest.RunLasting(t, &sandboxtest.Options{New: newDriver, Leftovers: leftovers})
+}

@@ -43,8 +43,14 @@ func Keep() {
 	file.Close()
 	k := &keeper{conn: conn.(*net.UnixConn), log: os.Stderr, pidfd: -1}
 	code := k.serve()
+	if k.last != nil && k.kept {
+		k.last.wait()
+	}
 	k.destroy()
 	k.leave()
+	if k.last != nil {
+		k.last.finish()
+	}
 	os.Exit(code)
 }
 
@@ -57,6 +63,9 @@ type keeper struct {
 	sb    *gsandbox.Sandbox    // safe for concurrent use
 	pid   int                  // of the monitor
 	pidfd int                  // of the monitor; -1 where the kernel has none
+
+	last *last // of a sandbox that lasts
+	kept bool  // opKeep was said; used by the serving goroutine
 
 	outOfMemory atomic.Bool
 	tooLarge    atomic.Int64 // the memory that reading out passed; 0: it did not
@@ -119,6 +128,9 @@ func (k *keeper) handle(req *request, file *os.File) reply {
 		}
 		go k.watch()
 		return reply{Notes: notes}
+	case req.Op == opKeep && k.last != nil:
+		k.kept = true
+		return reply{}
 	case req.Op == opUpper && k.c != nil && file != nil:
 		return failure(k.upper(file))
 	default:
@@ -163,6 +175,12 @@ func (k *keeper) start() (notes []string, err error) {
 	if err := k.boundStderr(); err != nil {
 		return nil, err
 	}
+	if p.Lasting != nil {
+		k.last = newLast(k, p.Lasting)
+		if err := k.last.streams(); err != nil {
+			return nil, err
+		}
+	}
 	if p.HostNetwork {
 		if err := giveUpNetwork(); err != nil {
 			return nil, err
@@ -179,8 +197,11 @@ func (k *keeper) start() (notes []string, err error) {
 	if fd, err := unix.PidfdOpen(k.pid, 0); err == nil {
 		k.pidfd = fd
 	}
-	if err := k.c.Start(k.conf); err != nil {
-		return nil, fmt.Errorf("start: %w", err)
+	if err := k.run(); err != nil {
+		return nil, err
+	}
+	if k.last != nil {
+		return notes, k.last.serve(notes)
 	}
 	// From here on the guest's ends are the monitor's alone, so that the driver sees
 	// the end of the connection when the sandbox ends.
@@ -195,6 +216,20 @@ func (k *keeper) start() (notes []string, err error) {
 		}
 	}
 	return notes, nil
+}
+
+// run starts the sandbox, or has it go on from what was saved.
+func (k *keeper) run() error {
+	if p := k.plan.Lasting; p != nil && p.Restore != "" {
+		if err := k.c.Restore(k.conf, p.Restore, false, false, nil); err != nil {
+			return fmt.Errorf("restore: %w", err)
+		}
+		return nil
+	}
+	if err := k.c.Start(k.conf); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	return nil
 }
 
 // maxLog is how much of what the guest writes to its standard error is kept.
@@ -234,7 +269,7 @@ func engineConfig(p *plan) (*config.Config, error) {
 	settings := map[string]string{
 		"root":                        filepath.Join(p.Dir, "root"),
 		"network":                     engineNetwork(p.HostNetwork),
-		"overlay2":                    "root:" + p.Filestore,
+		"overlay2":                    overlay(p),
 		"in-sandbox-cgroup":           "v2",
 		"ignore-cgroups":              strconv.FormatBool(p.Cgroup == ""),
 		"allow-rootfs-tar-annotation": strconv.FormatBool(p.Hidden),
@@ -254,6 +289,15 @@ func engineConfig(p *plan) (*config.Config, error) {
 	return config.NewFromFlags(set)
 }
 
+// overlay is the engine's setting for where the upper layer is and how large it may be.
+func overlay(p *plan) string {
+	s := "root:" + p.Filestore
+	if p.Disk > 0 {
+		s += ",size=" + strconv.FormatInt(p.Disk, 10)
+	}
+	return s
+}
+
 // watchInterval is how often memory is looked at.
 const watchInterval = 50 * time.Millisecond
 
@@ -270,6 +314,16 @@ func (k *keeper) watch() {
 		return
 	}
 	oom := k.outOfMemory.Load() || k.plan.Cgroup != "" && oomKills(k.plan.Cgroup) > 0
+	if k.last != nil {
+		e := &Ending{Reason: EndKilled, At: time.Now(), Text: k.tooLargeReason()}
+		if oom {
+			e.Reason = EndOutOfMemory
+		}
+		k.last.end(e)
+		if k.last.session == nil {
+			return
+		}
+	}
 	k.send(reply{Ended: &ending{OutOfMemory: oom, Reason: k.tooLargeReason()}})
 	k.conn.CloseRead() // serve returns, and the keeper ends
 }

@@ -30,6 +30,11 @@ func (b *box) start(ctx context.Context, engine string) error {
 	if err != nil {
 		return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
 	}
+	if b.lasting != nil {
+		if err := b.prepareLasting(plan); err != nil {
+			return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
+		}
+	}
 	stop := context.AfterFunc(ctx, func() { b.cmd.Process.Kill() })
 	defer stop()
 	rep, err := b.call(ctx, request{Op: opStart, Plan: plan}, nil)
@@ -41,6 +46,9 @@ func (b *box) start(ctx context.Context, engine string) error {
 		return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
 	}
 	b.notes = append(b.notes, rep.Notes...)
+	if b.lasting != nil {
+		return nil // the keeper has reached the guest agent
+	}
 	if _, err := b.client.Hello(ctx); err != nil {
 		return fmt.Errorf("start sandbox %s: the guest agent does not answer: %w", b.spec.ID, b.explain(ctx, err))
 	}
@@ -114,9 +122,14 @@ func (b *box) launch(engine string) error {
 		fromGuest.Close()
 		return fmt.Errorf("start the engine: %w", err)
 	}
-	b.client = agent.NewClient(duplex{fromGuest, fromHost}, &agent.Options{Logger: b.driver.log, NoHandshake: true})
 	go b.watch()
 	go b.listen()
+	if b.lasting != nil {
+		fromHost.Close()
+		fromGuest.Close()
+		return nil
+	}
+	b.client = agent.NewClient(duplex{fromGuest, fromHost}, &agent.Options{Logger: b.driver.log, NoHandshake: true})
 	return nil
 }
 

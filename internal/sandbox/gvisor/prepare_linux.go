@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,10 +57,17 @@ func (b *box) prepare() (*plan, error) {
 	p := &plan{
 		Source: source(), ID: b.spec.ID, Dir: b.dir, EngineLog: b.driver.opts.EngineLog, Filestore: filestore(b.dir),
 		CPUs: b.spec.Limits.CPUs, Memory: b.spec.Limits.Memory, Agent: b.driver.opts.Agent,
-		UpperMemory: b.driver.opts.UpperMemory, HostNetwork: b.spec.HostNetwork,
+		UpperMemory: b.driver.opts.UpperMemory, HostNetwork: b.spec.HostNetwork, Disk: b.spec.Limits.Disk,
 	}
 	var err error
-	if p.Hidden, err = writeHidden(filepath.Join(b.dir, "hidden.tar"), b.spec.Hide); err != nil {
+	switch {
+	case b.saved != nil: // what is hidden is in what was saved
+	case b.spec.Root != "":
+		p.Hidden, err = b.writeNetworkFiles()
+	default:
+		p.Hidden, err = writeHidden(filepath.Join(b.dir, "hidden.tar"), b.spec.Hide)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("hide paths: %w", err)
 	}
 	spec, err := b.ociSpec(p)
@@ -99,9 +107,15 @@ var capabilities = []string{
 
 // agentArgs are the guest agent's. An ordinary user's agent becomes root inside, so that
 // commands can neither signal it nor reach its connection.
-func agentArgs() []string {
+func (b *box) agentArgs() []string {
 	args := []string{"airlock-agent", "--listen", "stdio"}
-	if os.Geteuid() != 0 {
+	if b.lasting != nil {
+		args[2] = "mux"
+		if n := b.spec.Limits.Files; n > 0 {
+			args = append(args, "--files", strconv.FormatInt(n, 10))
+		}
+	}
+	if os.Geteuid() != 0 && b.spec.Root == "" {
 		args = append(args, "--become-root")
 	}
 	return args
@@ -112,17 +126,21 @@ const cgroupMount = "/sys/fs/cgroup"
 
 func (b *box) ociSpec(p *plan) (*specs.Spec, error) {
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
+	root, inside, insideGroup := "/", uid, gid
+	if b.spec.Root != "" {
+		root, inside, insideGroup = b.spec.Root, 0, 0
+	}
 	host := b.spec.Hostname
 	if host == "" {
 		host, _ = os.Hostname()
 	}
 	spec := &specs.Spec{
 		Version:  specs.Version,
-		Root:     &specs.Root{Path: "/"},
+		Root:     &specs.Root{Path: root},
 		Hostname: host,
 		Process: &specs.Process{
-			User: specs.User{UID: uid, GID: gid, AdditionalGids: groups()},
-			Args: agentArgs(), Env: b.driver.opts.Env, Cwd: "/",
+			User: specs.User{UID: inside, GID: insideGroup, AdditionalGids: b.groups()},
+			Args: b.agentArgs(), Env: b.driver.opts.Env, Cwd: "/",
 			Capabilities: &specs.LinuxCapabilities{
 				Bounding: capabilities, Effective: capabilities, Permitted: capabilities,
 				Inheritable: capabilities, Ambient: capabilities,
@@ -148,8 +166,8 @@ func (b *box) ociSpec(p *plan) (*specs.Spec, error) {
 	b.network(spec)
 	if uid != 0 {
 		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
-		spec.Linux.UIDMappings = []specs.LinuxIDMapping{{ContainerID: uid, HostID: uid, Size: 1}}
-		spec.Linux.GIDMappings = []specs.LinuxIDMapping{{ContainerID: gid, HostID: gid, Size: 1}}
+		spec.Linux.UIDMappings = []specs.LinuxIDMapping{{ContainerID: inside, HostID: uid, Size: 1}}
+		spec.Linux.GIDMappings = []specs.LinuxIDMapping{{ContainerID: insideGroup, HostID: gid, Size: 1}}
 	}
 	if p.Hidden {
 		spec.Annotations["dev.gvisor.tar.rootfs.upper"] = filepath.Join(p.Dir, "hidden.tar")
@@ -177,8 +195,8 @@ func readOnlyMount(path string) (specs.Mount, error) {
 
 // groups are the supplementary groups of root's commands. An ordinary user's cannot be
 // mapped into the sandbox.
-func groups() []uint32 {
-	if os.Geteuid() != 0 {
+func (b *box) groups() []uint32 {
+	if os.Geteuid() != 0 || b.spec.Root != "" {
 		return nil
 	}
 	ids, err := os.Getgroups()

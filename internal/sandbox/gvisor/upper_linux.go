@@ -29,8 +29,11 @@ func (k *keeper) upper(file *os.File) error {
 	}
 	// The limit was the command's, which cannot use what it has not got any more: a file
 	// larger than the limit is to be had nevertheless.
-	if k.plan.Cgroup != "" {
-		liftMemory(k.plan.Cgroup)
+	if k.plan.Cgroup != "" && k.plan.Memory > 0 {
+		setMemory(k.plan.Cgroup, 0)
+		if k.last != nil {
+			defer func() { go k.last.limitAgain() }()
+		}
 	}
 	room := k.plan.UpperMemory
 	if room <= 0 {
@@ -77,16 +80,59 @@ func (k *keeper) tooLargeReason() string {
 // upperInterval is how often watchUpper looks: memory grows by some megabytes a millisecond.
 const upperInterval = 10 * time.Millisecond
 
-// liftMemory takes the memory limit off the group.
-func liftMemory(path string) {
-	for file, none := range map[string]string{
-		filepath.Join("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"): "-1",
-		filepath.Join("/sys/fs/cgroup", path, "memory.max"):                   "max",
-		filepath.Join("/sys/fs/cgroup/unified", path, "memory.max"):           "max",
+// setMemory sets the memory limit of the group; 0 takes it off.
+func setMemory(path string, limit int64) {
+	v1, v2 := "-1", "max"
+	if limit > 0 {
+		v1 = strconv.FormatInt(limit, 10)
+		v2 = v1
+	}
+	for file, text := range map[string]string{
+		filepath.Join("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"): v1,
+		filepath.Join("/sys/fs/cgroup", path, "memory.max"):                   v2,
+		filepath.Join("/sys/fs/cgroup/unified", path, "memory.max"):           v2,
 	} {
 		// Where it stays, the limit holds on, and ends the sandbox.
-		_ = os.WriteFile(file, []byte(none), 0)
+		_ = os.WriteFile(file, []byte(text), 0)
 	}
+}
+
+// usedMemory is what the group takes now; 0 where that is not known.
+func usedMemory(path string) int64 {
+	for _, file := range []string{
+		filepath.Join("/sys/fs/cgroup/memory", path, "memory.usage_in_bytes"),
+		filepath.Join("/sys/fs/cgroup", path, "memory.current"),
+		filepath.Join("/sys/fs/cgroup/unified", path, "memory.current"),
+	} {
+		if data, err := os.ReadFile(file); err == nil {
+			n, _ := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// How often and how long limitAgain waits for what reading out took to be given back.
+const (
+	limitPause = 500 * time.Millisecond
+	limitTries = 240
+)
+
+// limitAgain puts the memory limit back once the sandbox is below it: set under what is used, it
+// would end a sandbox that has done nothing.
+func (l *last) limitAgain() {
+	p := l.k.plan
+	for range limitTries {
+		if usedMemory(p.Cgroup) < p.Memory-p.Memory/8 {
+			break
+		}
+		select {
+		case <-l.over:
+			return
+		case <-time.After(limitPause):
+		}
+	}
+	setMemory(p.Cgroup, p.Memory)
 }
 
 // availableMemory is what the machine has to spare.

@@ -15,6 +15,7 @@ const KeeperName = "airlock-keeper"
 const (
 	opStart = "start" // Plan; answered when the sandbox runs
 	opUpper = "upper" // freeze, write the upper layer to the file that comes along
+	opKeep  = "keep"  // of one that lasts: its driver may go from now on
 )
 
 type request struct {
@@ -37,6 +38,9 @@ type plan struct {
 	UpperMemory int64 `json:"upper_memory"`
 	Hidden      bool  `json:"hidden"` // the upper layer starts from Dir/hidden.tar
 	HostNetwork bool  `json:"host_network"`
+
+	Disk    int64     `json:"disk"` // bound of the upper layer; 0: none
+	Lasting *lastPlan `json:"lasting,omitempty"`
 }
 
 type reply struct {
@@ -60,15 +64,24 @@ func (r reply) err() error {
 // ending says how a sandbox ended by itself.
 type ending struct {
 	OutOfMemory bool   `json:"out_of_memory"`
-	Reason      string `json:"reason,omitempty"` // where the keeper ended it
+	Expired     bool   `json:"expired,omitempty"`
+	Removed     bool   `json:"removed,omitempty"` // somebody ended it
+	Reason      string `json:"reason,omitempty"`  // where the keeper ended it
 }
 
 func (e *ending) err() error {
 	if e.OutOfMemory {
 		return sandbox.ErrOutOfMemory
 	}
-	if e.Reason != "" {
-		return fmt.Errorf("%w: %s", sandbox.ErrEnded, e.Reason)
+	why := sandbox.ErrEnded
+	switch {
+	case e.Removed:
+		why = sandbox.ErrRemoved
+	case e.Expired:
+		why = sandbox.ErrExpired
 	}
-	return sandbox.ErrEnded
+	if e.Reason != "" {
+		return fmt.Errorf("%w: %s", why, e.Reason)
+	}
+	return why
 }

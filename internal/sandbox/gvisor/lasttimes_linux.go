@@ -1,0 +1,157 @@
+package gvisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"airlock/agent"
+	"airlock/internal/sandbox"
+)
+
+// How often a sandbox with an idle limit is asked whether a command runs: its limit's quarter,
+// within these.
+const (
+	fastestLook = 200 * time.Millisecond
+	slowestLook = 10 * time.Second
+	askTime     = 2 * time.Second // for the guest agent's answer
+)
+
+// watchTimes ends or pauses the sandbox when a time is over. Its clock is the monotonic
+// one: setting the system's time changes nothing.
+func (l *last) watchTimes() {
+	for {
+		l.mu.Lock()
+		times, lastCall := l.times, l.lastCall
+		l.mu.Unlock()
+		wait := slowestLook
+		if times.Life > 0 {
+			left := times.Life - time.Since(l.began)
+			if left <= 0 && l.over1(times.LifeThen, EndExpired, "its time to live") {
+				return
+			}
+			if left > 0 {
+				wait = min(wait, left)
+			}
+		}
+		if times.Idle > 0 {
+			busy := l.busySince(lastCall)
+			left := times.Idle - time.Since(busy)
+			if left <= 0 && l.over1(times.IdleThen, EndIdle, "its idle time") {
+				return
+			}
+			wait = min(wait, max(left, fastestLook), max(times.Idle/4, fastestLook))
+		}
+		if times.Life <= 0 && times.Idle <= 0 {
+			wait = time.Hour
+		}
+		select {
+		case <-l.over:
+			return
+		case <-l.timesSet:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// busySince is when there was last a call or a command: now, if there is one.
+func (l *last) busySince(lastCall time.Time) time.Time {
+	l.mu.Lock()
+	calls := l.calls
+	l.mu.Unlock()
+	if calls > 0 || l.isPaused() {
+		return time.Now()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	running, ended, err := l.commands(ctx)
+	if err != nil || running > 0 {
+		return time.Now() // one that does not answer is busy with something
+	}
+	// The guest's clock is the host's.
+	if ended.After(lastCall) && ended.Before(time.Now()) {
+		l.mu.Lock()
+		if ended.After(l.lastCall) {
+			l.lastCall = time.Now().Add(-time.Since(ended))
+		}
+		lastCall = l.lastCall
+		l.mu.Unlock()
+	}
+	return lastCall
+}
+
+func (l *last) isPaused() bool {
+	if !l.ops.TryLock() {
+		return true // something is being done with it: that is not idle either
+	}
+	defer l.ops.Unlock()
+	return l.paused.Load()
+}
+
+// commands asks the guest how many commands run, and when the last one ended.
+func (l *last) commands(ctx context.Context) (running int, ended time.Time, err error) {
+	c, err := l.guest(ctx)
+	if err != nil {
+		return 0, ended, err
+	}
+	defer c.Close()
+	var list agent.ProcessesResult
+	if err := c.Call(ctx, agent.MethodProcesses, agent.Empty{}, &list); err != nil {
+		return 0, ended, err
+	}
+	for _, p := range list.Processes {
+		if p.Running {
+			running++
+		} else if p.Ended != nil && p.Ended.After(ended) {
+			ended = *p.Ended
+		}
+	}
+	return running, ended, nil
+}
+
+// over1 does what is to happen when a time is over, and reports whether that was the end.
+func (l *last) over1(then, reason, what string) bool {
+	if then == sandbox.ThenPause {
+		if err := l.pause(); err != nil {
+			fmt.Fprintln(l.k.log, "pause, as its time was over:", err)
+		}
+		l.mu.Lock()
+		// Once: who resumes it wants it to run.
+		if reason == EndExpired {
+			l.times.Life = 0
+		}
+		l.lastCall = time.Now()
+		l.mu.Unlock()
+		return false
+	}
+	e := &Ending{Reason: reason, At: time.Now(), Text: what + " was over"}
+	if l.plan.Expired != "" {
+		if err := l.saveUpper(l.plan.Expired); err != nil {
+			e.Text += "; what it changed could not be kept: " + err.Error()
+		}
+	}
+	l.end(e)
+	return true
+}
+
+// saveUpper writes what the sandbox changed to a file that appears whole.
+func (l *last) saveUpper(path string) error {
+	tmp := path + ".part"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp)
+	defer f.Close()
+	l.ops.Lock()
+	err = l.k.upper(f)
+	l.ops.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
