@@ -58,6 +58,9 @@ func (c *comparer) conflict(p Path, kind Kind, old *Node) string {
 	if why := c.folder(p.Parent()); why != "" {
 		return why
 	}
+	if left, ours := c.base.left[p]; ours {
+		return c.since(p, kind, old, left)
+	}
 	switch {
 	case old == nil:
 		return ""
@@ -93,6 +96,9 @@ func (c *comparer) replaced(p Path) bool {
 	n, born, err := c.host.born(p)
 	if err != nil || n.Type != Dir {
 		return false
+	}
+	if left := c.base.left[p]; left != nil && left.Type == Dir {
+		return n.Ino != left.Ino || n.CTime.After(left.CTime) && !n.MTime.After(left.MTime)
 	}
 	started := c.opts.Started
 	return born.After(started) || n.CTime.After(started) && !n.MTime.After(started)

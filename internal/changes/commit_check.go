@@ -194,6 +194,9 @@ func (c *checker) hasAlready(ch *Change, now *Node) (bool, error) {
 
 // reason says why the host is not as the sandbox saw it; "" where it is.
 func (c *checker) reason(ch *Change, now *Node) (string, error) {
+	if r := c.restored[ch.Path]; r != nil && now != nil && sameObject(now, r, true) {
+		return "", nil
+	}
 	if ch.Old == nil {
 		if ch.Kind != Added {
 			return "what the host had is not known", nil
@@ -205,9 +208,6 @@ func (c *checker) reason(ch *Change, now *Node) (string, error) {
 	}
 	if now == nil {
 		return "it was deleted on the host", nil
-	}
-	if r := c.restored[ch.Path]; r != nil && sameObject(now, r, true) {
-		return "", nil
 	}
 	return changed(c.host, ch.Path, now, ch.Old)
 }

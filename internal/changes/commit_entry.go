@@ -27,7 +27,7 @@ func (m *committer) commit(ctx context.Context, o *CommitOptions) (*CommitReport
 		return nil, err
 	}
 	m.refuse(o)
-	sel, err := choose(m.set, o.Paths, m.committed())
+	sel, err := choose(&m.set.Set, o.Paths, m.committed())
 	if err != nil {
 		return nil, fmt.Errorf("commit change set %s: %w", m.id, err)
 	}
@@ -102,6 +102,7 @@ func (m *committer) carryOut(ctx context.Context, x *executor) error {
 // crash in between repeats it.
 func (m *committer) closeEntry(x *executor) error {
 	m.entries = append(m.entries, x.j)
+	m.set.settle(m.entries)
 	if state := m.state(); state != m.set.State {
 		x.step("set the state")
 		if err := m.store.SetState(m.id, state); err != nil {

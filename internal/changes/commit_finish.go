@@ -18,9 +18,6 @@ func (x *executor) finish() error {
 	}
 	x.step("note what is there now")
 	for i := range x.j.ops {
-		if x.j.ops[i].Do == doSame {
-			continue
-		}
 		var n *Node
 		if o := &x.j.ops[i]; o.Do != doRide || o.After != nil { // else it went with its folder
 			var err error

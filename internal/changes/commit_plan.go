@@ -63,7 +63,7 @@ func (p *planner) add(w *wish) error {
 	up, inSwitched := p.index[w.path.Parent()]
 	switch {
 	case w.same:
-		o.Do, o.Before, o.After, o.From, o.Name = doSame, nil, nil, "", ""
+		o.Do, o.Before, o.From, o.Name = doSame, nil, "", ""
 	case inSwitched && (p.ops[up].Do == doReplace || p.ops[up].Do == doRide):
 		o.Do, o.Up = doRide, up
 		if (w.before != nil) == (w.after != nil) || p.comes(up) != (w.after != nil) {

@@ -18,6 +18,9 @@ func (m *committer) active() []*journal {
 func (m *committer) committed() map[Path]bool {
 	done := make(map[Path]bool)
 	for _, j := range m.active() {
+		if j.num <= m.set.read {
+			continue // the set was read since, and holds nothing that was let out then
+		}
 		for i := range j.ops {
 			if j.ops[i].Do != doTouch && !j.ops[i].Aux {
 				done[j.ops[i].Path] = true
@@ -58,10 +61,14 @@ func (m *committer) remaining() int {
 // state is the set's: Committed when something is let out and nothing of the work is left.
 func (m *committer) state() State {
 	switch {
-	case m.set.State == Discarded || m.set.State == None:
+	case !m.set.Live && m.set.State == Discarded, !m.set.lasting && m.set.State == None:
 		return m.set.State
 	case len(m.active()) > 0 && m.remaining() == 0:
 		return Committed
+	case m.set.lasting && len(m.set.Changes) == 0 && m.set.Live:
+		return None
+	case m.set.lasting && len(m.set.Changes) == 0:
+		return Discarded
 	}
 	return Kept
 }

@@ -163,7 +163,7 @@ type committer struct {
 	id      string
 	dir     string
 	rootDir string
-	set     *Set
+	set     *heldSet
 	entries []*journal // finished ones, by number
 	pending *journal   // the one that is not, or nil
 	test    testHooks
@@ -192,7 +192,7 @@ func (s *Store) open(ctx context.Context, id, root string, test testHooks) (*com
 		m.close()
 		return nil, err
 	}
-	if m.set, err = s.Load(id); err == nil {
+	if m.set, err = s.hold(id); err == nil {
 		m.entries, m.pending, err = readEntries(m.dir)
 	}
 	if err != nil {
@@ -205,7 +205,11 @@ func (s *Store) open(ctx context.Context, id, root string, test testHooks) (*com
 // lock takes the set's lock, then the one that keeps all commits of the store apart,
 // for which it waits: another set's commit is a matter of seconds.
 func (m *committer) lock(ctx context.Context) error {
-	unlock, err := m.store.Lock(m.id)
+	lock := m.store.Lock
+	if h, err := m.store.readHeader(m.id); err == nil && h.Live {
+		lock = func(id string) (func(), error) { return m.store.lockWaiting(ctx, id, liveWait) }
+	}
+	unlock, err := lock(m.id)
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,9 @@ type Change struct {
 	// Conflict says that the host changed the path while the sandbox still ran.
 	Refused  string `json:"refused,omitempty"`
 	Conflict string `json:"conflict,omitempty"`
+
+	// LetOut numbers the commit that let this out: it is a change again when that is undone.
+	LetOut int `json:"let_out,omitempty"`
 }
 
 // A State is where a change set is in its life.
@@ -101,6 +104,12 @@ type Header struct {
 	ExitCode int       `json:"exit_code"`
 	UID      uint32    `json:"uid"` // who ran it
 	State    State     `json:"state"`
+
+	// Of the sandboxes that last alone. Live: it was there when this was read. Started is
+	// when it began to look at the host's files.
+	Live    bool      `json:"live,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+
 	// Work, Outside and NoiseCount count the changes of each scope.
 	Work       int `json:"work"`
 	Outside    int `json:"outside"`

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -42,6 +43,8 @@ const (
 //	<id>/blobs/<sha256>  contents, holes kept; small ones are in blobs/pack
 //	<id>/lock            held by the one command that works on the set
 //	<id>/journal, <id>/backup/   belong to commit and undo
+//
+// That of a sandbox that lasts has a folder more; see Renew.
 //
 // Everything is the owner's alone (0600, 0700). A set appears by one rename after all
 // of it has reached the disk, so a crash leaves a whole set or none. A Store is safe
@@ -101,6 +104,22 @@ type storedHeader struct {
 	Version int `json:"version"`
 	Header
 	Changes int `json:"changes"` // lines of changes.jsonl
+
+	// Of a sandbox that lasts.
+	Content string `json:"content,omitempty"` // the folder of what was read; "": the set's own
+	Outs    int    `json:"outs,omitempty"`    // lines of out.jsonl
+	Read    int    `json:"read,omitempty"`    // the last journal when it was read
+	Reset   int    `json:"reset,omitempty"`   // the last journal when the sandbox began anew
+}
+
+// sound reports whether the format is one that this program reads.
+func (h *storedHeader) sound() bool {
+	if h.Version == formatVersion {
+		return h.Content == ""
+	}
+	n, ok := strings.CutPrefix(h.Content, readPrefix)
+	_, err := strconv.ParseUint(n, 10, 32)
+	return h.Version == liveVersion && ok && err == nil
 }
 
 func (s *Store) readHeader(id string) (storedHeader, error) {
@@ -118,8 +137,8 @@ func (s *Store) readHeader(id string) (storedHeader, error) {
 	if err := json.Unmarshal(data, &h); err != nil {
 		return h, fmt.Errorf("change set %s: header: %w", id, err)
 	}
-	if h.Version != formatVersion {
-		return h, fmt.Errorf("change set %s: its format is version %d, this program reads %d", id, h.Version, formatVersion)
+	if !h.sound() {
+		return h, fmt.Errorf("change set %s: its format is version %d, this program reads %d and %d", id, h.Version, formatVersion, liveVersion)
 	}
 	if h.ID != id {
 		return h, fmt.Errorf("change set %s: its header names %q", id, h.ID)
@@ -181,15 +200,61 @@ func (s *Store) Load(id string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	for {
+		h, err := s.readHeader(id)
+		if err != nil {
+			return nil, err
+		}
+		set, err := s.load(&h)
+		if err == nil {
+			return &set.Set, nil
+		}
+		if errors.Is(err, fs.ErrNotExist) && s.moved(&h) {
+			continue // it was read anew just now
+		}
+		return nil, fmt.Errorf("change set %s: %w", id, err)
+	}
+}
+
+func (s *Store) load(h *storedHeader) (*heldSet, error) {
+	dir := filepath.Join(s.dir, h.ID)
+	list, err := readChanges(filepath.Join(dir, h.Content, changesFile), h.Changes)
+	if err != nil {
+		return nil, err
+	}
+	set := &heldSet{Set: Set{Header: h.Header, Changes: list}}
+	if h.Content == "" {
+		return set, nil
+	}
+	set.lasting, set.own, set.read = true, list, h.Read
+	if set.outs, err = readChanges(filepath.Join(dir, h.Content, outFile), h.Outs); err != nil {
+		return nil, err
+	}
+	done, _, err := readEntries(dir)
+	if err != nil {
+		return nil, err
+	}
+	set.settle(done)
+	return set, nil
+}
+
+// hold reads a set under its lock: nobody reads it anew.
+func (s *Store) hold(id string) (*heldSet, error) {
 	h, err := s.readHeader(id)
 	if err != nil {
 		return nil, err
 	}
-	list, err := readChanges(filepath.Join(s.dir, id, changesFile), h.Changes)
+	set, err := s.load(&h)
 	if err != nil {
 		return nil, fmt.Errorf("change set %s: %w", id, err)
 	}
-	return &Set{Header: h.Header, Changes: list}, nil
+	return set, nil
+}
+
+// moved reports whether the set has been read anew since h was its header.
+func (s *Store) moved(h *storedHeader) bool {
+	now, err := s.readHeader(h.ID)
+	return err == nil && now.Content != h.Content
 }
 
 func readChanges(name string, want int) ([]Change, error) {
@@ -265,15 +330,29 @@ func (s *Store) Blob(id, blob string) (*os.File, error) {
 	if !validBlob(blob) {
 		return nil, fmt.Errorf("change set %s: %q names no content", id, blob)
 	}
-	folder := filepath.Join(s.dir, id, blobFolder)
-	f, err := os.Open(filepath.Join(folder, blob))
-	if errors.Is(err, fs.ErrNotExist) {
-		f, err = openPacked(folder, blob)
+	f, err := openBlob(filepath.Join(s.dir, id, blobFolder), blob)
+	for errors.Is(err, fs.ErrNotExist) {
+		h, failed := s.readHeader(id)
+		if failed != nil || h.Content == "" {
+			break
+		}
+		f, err = openBlob(filepath.Join(s.dir, id, h.Content, blobFolder), blob)
+		if !errors.Is(err, fs.ErrNotExist) || !s.moved(&h) {
+			break
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("change set %s: %w", id, err)
 	}
 	return f, nil
+}
+
+func openBlob(folder, blob string) (*os.File, error) {
+	f, err := os.Open(filepath.Join(folder, blob))
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = openPacked(folder, blob)
+	}
+	return f, err
 }
 
 func validBlob(blob string) bool {

@@ -113,7 +113,7 @@ func (s *Store) Discard(id string) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(s.dir, id, blobFolder)); err != nil {
+	if err := os.RemoveAll(filepath.Join(s.dir, id, h.Content, blobFolder)); err != nil {
 		return fmt.Errorf("discard change set %s: %w", id, err)
 	}
 	return nil
@@ -286,7 +286,7 @@ func (s *Store) Sweep(opts *SweepOptions) (removed []string, err error) {
 	limits := map[State]time.Duration{Kept: opts.Kept, Committed: opts.Committed, Discarded: opts.Discarded}
 	for _, h := range list {
 		limit := limits[h.State]
-		if limit <= 0 || now.Sub(h.Created) <= limit {
+		if h.Live || limit <= 0 || now.Sub(h.Created) <= limit {
 			continue
 		}
 		err := s.Remove(h.ID)

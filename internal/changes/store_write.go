@@ -29,6 +29,9 @@ type Writer struct {
 	list   []Change
 	failed error
 	done   bool
+
+	live   *renewal // of a sandbox that lives; nil: of one that has ended
+	unlock func()   // gives the set's lock back; may be nil
 }
 
 // Create begins the set with the id in h. Finish or Abort must follow. State and the
@@ -143,21 +146,18 @@ func (w *Writer) finish() (*Set, error) {
 		return nil, err
 	}
 	slices.SortFunc(w.list, func(a, b Change) int { return strings.Compare(string(a.Path), string(b.Path)) })
-	w.header.Work, w.header.Outside, w.header.NoiseCount = 0, 0, 0
 	for i := range w.list {
 		if i > 0 && w.list[i].Path == w.list[i-1].Path {
 			return nil, fmt.Errorf("%q is in it twice", w.list[i].Path)
 		}
-		switch w.list[i].Scope {
-		case Work:
-			w.header.Work++
-		case Noise:
-			w.header.NoiseCount++
-		default:
-			w.header.Outside++
-		}
 	}
+	set := Set{Header: w.header, Changes: w.list}
+	set.count()
+	w.header = set.Header
 	w.header.State = Kept
+	if w.live != nil {
+		return w.finishLive()
+	}
 	if len(w.list) == 0 {
 		w.header.State = None
 		return &Set{Header: w.header}, w.Abort()
@@ -191,8 +191,12 @@ func (w *Writer) writeDraft() error {
 	if err := writeLines(filepath.Join(w.draft, changesFile), w.list); err != nil {
 		return err
 	}
-	head := storedHeader{Version: formatVersion, Header: w.header, Changes: len(w.list)}
-	if err := writeHeader(w.draft, head); err != nil {
+	if w.live != nil {
+		err = writeLines(filepath.Join(w.draft, outFile), w.live.outs)
+	} else {
+		err = writeHeader(w.draft, storedHeader{Version: formatVersion, Header: w.header, Changes: len(w.list)})
+	}
+	if err != nil {
 		return err
 	}
 	if len(files) > syncEachMax {
@@ -228,6 +232,9 @@ func writeLines(name string, list []Change) (err error) {
 // Abort throws an unfinished set away. After Finish, or a second time, it does nothing.
 func (w *Writer) Abort() error {
 	w.done = true
+	if w.unlock != nil {
+		defer w.unlock()
+	}
 	if w.draft == "" {
 		return nil
 	}

@@ -139,12 +139,22 @@ func read(ctx context.Context, layer io.Reader, w *Writer, o *ReadOptions) error
 	c := &comparer{
 		tree: t, opts: o, host: host, hidden: hidden, ignored: ignored,
 		scopes:  scoper{work: w.header.WorkDir, home: o.Home},
-		folders: map[Path]string{}, hashLeft: o.MaxHash,
+		folders: map[Path]string{}, hashLeft: o.MaxHash, base: newBaseline(),
 	}
+	if w.live != nil {
+		c.base = w.live.base
+	}
+	c.findOut()
 	if err := c.compare(ctx); err != nil {
 		return err
 	}
 	c.linkUp()
+	c.sortOuts()
+	for i := range c.outs {
+		if err := w.addOut(c.outs[i]); err != nil {
+			return err
+		}
+	}
 	for i := range c.changes {
 		if err := w.Add(c.changes[i]); err != nil {
 			return err

@@ -22,6 +22,9 @@ type comparer struct {
 	folders         map[Path]string // why a folder is not the one the sandbox saw; "" where it is
 	hashLeft        int64
 	changes         []Change
+
+	base *baseline // what was let out before
+	outs []Change  // of that, what still is as it was then
 }
 
 // compare fills changes, sorted by path.
@@ -89,6 +92,10 @@ func (c *comparer) one(ctx context.Context, p Path, e *layerEntry) error {
 			c.add(Change{Path: p, Kind: Added, New: &now})
 		}
 		return nil
+	}
+	if o, ok := c.standing(p, e); ok {
+		c.keepOut(p, e, o)
+		return c.again(ctx, p, e)
 	}
 	old, err := c.seen(p, e)
 	if err != nil {
@@ -252,6 +259,9 @@ func (c *comparer) deleteOne(ctx context.Context, p Path, mount uint64, known bo
 		return "it holds paths that are too long for the system", nil
 	case len(c.changes) >= c.opts.MaxEntries:
 		return "", fmt.Errorf("%w: over %d changes", ErrTooLarge, c.opts.MaxEntries)
+	}
+	if c.foreign(p) {
+		return "", nil
 	}
 	old, err := c.seen(p, nil)
 	if err != nil || old == nil {

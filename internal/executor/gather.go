@@ -24,13 +24,7 @@ func (r *Runner) gather(ctx context.Context, sb sandbox.Sandbox, header changes.
 	if err != nil {
 		return nil, err
 	}
-	opts := &changes.ReadOptions{
-		Started: sb.Started(), Hidden: hidden, IDs: r.ids(),
-	}
-	if len(r.Homes) > 0 {
-		opts.Home = changes.Path(r.Homes[0])
-	}
-	if err := r.read(ctx, sb, w, opts); err != nil {
+	if err := readInto(ctx, sb.Upper, w, r.readOptions(sb.Started(), hidden)); err != nil {
 		return nil, errors.Join(err, w.Abort())
 	}
 	set, err := w.Finish()
@@ -40,17 +34,27 @@ func (r *Runner) gather(ctx context.Context, sb sandbox.Sandbox, header changes.
 	return set, nil
 }
 
-func (r *Runner) read(ctx context.Context, sb sandbox.Sandbox, w *changes.Writer, opts *changes.ReadOptions) error {
+func (r *Runner) readOptions(started time.Time, hidden []string) *changes.ReadOptions {
+	opts := &changes.ReadOptions{Started: started, Hidden: hidden, IDs: r.ids()}
+	if len(r.Homes) > 0 {
+		opts.Home = changes.Path(r.Homes[0])
+	}
+	return opts
+}
+
+// readInto reads the upper layer that upper writes. It streams, so that a sandbox is
+// frozen for no longer than its layer takes to be read.
+func readInto(ctx context.Context, upper func(context.Context, io.Writer) error, w *changes.Writer, opts *changes.ReadOptions) error {
 	pr, pw := io.Pipe()
-	upper := make(chan error, 1)
+	written := make(chan error, 1)
 	go func() {
-		err := sb.Upper(ctx, pw)
+		err := upper(ctx, pw)
 		pw.CloseWithError(err)
-		upper <- err
+		written <- err
 	}()
 	readErr := changes.Read(ctx, pr, w, opts)
 	pr.CloseWithError(readErr)
-	upperErr := <-upper
+	upperErr := <-written
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

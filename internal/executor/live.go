@@ -1,0 +1,125 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"airlock/internal/changes"
+	"airlock/internal/hostview"
+	"airlock/internal/sandbox"
+)
+
+// ErrOwnFiles: a sandbox is laid over an image's files, so that there is nothing on the
+// host that its changes are changes of.
+var ErrOwnFiles = errors.New("it has its own files, from an image, and no changes of the host's; airlock sandbox cp copies files out of it")
+
+// A Lived says of a sandbox that lasts what its change set depends on. Of the host it
+// goes by what is there when it is asked.
+type Lived struct {
+	ID      string
+	Image   string    // what it is laid over; "": the host's files
+	WorkDir string    // absolute; its changes are the work
+	Hidden  []string  // what it does not see, as it was made
+	Hide    []string  // what was asked to be hidden
+	Show    []string  // and not to be hidden
+	Started time.Time // Lasting's
+	Command []string  // what the set is listed as
+}
+
+// Living reads what a sandbox that lives has changed into the set of its ID, in the place
+// of what was read before. What it has let out already, and is as it was then, is no
+// change. The sandbox is frozen while that is read, and goes on whatever comes of it.
+//
+// The errors are ErrOwnFiles, changes.ErrBusy and changes.ErrInterrupted, where the set
+// that is there has to be committed or undone first, and those of the sandbox.
+func (r *Runner) Living(ctx context.Context, sb sandbox.Lasting, of *Lived) (*changes.Set, error) {
+	own := *of
+	own.ID, own.Started = sb.ID(), sb.Started()
+	return r.lived(ctx, &own, true, sb.Upper)
+}
+
+// Last is Living for a sandbox that is about to be ended: what is read then is the last
+// of it.
+func (r *Runner) Last(ctx context.Context, sb sandbox.Lasting, of *Lived) (*changes.Set, error) {
+	own := *of
+	own.ID, own.Started = sb.ID(), sb.Started()
+	return r.lived(ctx, &own, false, sb.Upper)
+}
+
+// Expired reads the tar of the upper layer that a sandbox left behind whose time was over.
+func (r *Runner) Expired(ctx context.Context, name string, of *Lived) (*changes.Set, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("what sandbox %s left: %w", of.ID, err)
+	}
+	defer f.Close()
+	return r.lived(ctx, of, false, func(_ context.Context, w io.Writer) error {
+		_, err := io.Copy(w, f)
+		return err
+	})
+}
+
+// lived reads an upper layer into the set of a sandbox that lives or lived.
+func (r *Runner) lived(ctx context.Context, of *Lived, live bool, upper func(context.Context, io.Writer) error) (*changes.Set, error) {
+	if of.Image != "" {
+		return nil, fmt.Errorf("sandbox %s: %w", of.ID, ErrOwnFiles)
+	}
+	hidden, err := r.never(of)
+	if err != nil {
+		return nil, err
+	}
+	store, err := r.Store()
+	if err != nil {
+		return nil, err
+	}
+	w, err := store.Renew(ctx, of.header(r.UID, live))
+	if err != nil {
+		return nil, err
+	}
+	if err := readInto(ctx, upper, w, r.readOptions(of.Started, hidden)); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", of.ID, err), w.Abort())
+	}
+	set, err := w.Finish()
+	if err != nil {
+		return nil, fmt.Errorf("keep what was changed: %w", err)
+	}
+	return set, nil
+}
+
+func (of *Lived) header(uid uint32, live bool) changes.Header {
+	return changes.Header{
+		ID: of.ID, Created: time.Now(), Command: of.Command, WorkDir: changes.Path(of.WorkDir), UID: uid,
+		Live: live, Started: of.Started,
+	}
+}
+
+// never lists what can never come out of a sandbox: what it was not shown, what would be
+// hidden of it now, and where secrets would be.
+func (r *Runner) never(of *Lived) ([]string, error) {
+	rules := &hostview.Rules{Homes: r.Homes, State: r.State, Settings: r.Settings, WorkDir: of.WorkDir, Hide: of.Hide, Show: of.Show}
+	guarded, err := hostview.Guarded(rules)
+	if err != nil {
+		return nil, err
+	}
+	list := slices.Concat(of.Hidden, guarded, r.State)
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// Fork gives the set of a fork, or of what goes on from a snapshot that was taken at until,
+// what is known of the commits of the sandbox that it comes from. The zero time is now.
+func (r *Runner) Fork(ctx context.Context, parent string, child *Lived, until time.Time) error {
+	if child.Image != "" {
+		return nil
+	}
+	store, err := r.Store()
+	if err != nil {
+		return err
+	}
+	return store.Inherit(ctx, parent, child.header(r.UID, true), until)
+}
