@@ -159,6 +159,9 @@ func (s *server) answer(ctx context.Context, enc *encoder, req *Request) (head, 
 		head, raw = enc.failure(&req.ID, Errorf(CodeInternal, "internal error")), nil
 	}()
 	res, err := s.h.Handle(ctx, s, req)
+	if st, ok := res.(*Stream); ok && err == nil {
+		req.stream, res = st, st.Result
+	}
 	if err == nil {
 		if head, raw, err = s.encode(enc, req.ID, res); err == nil {
 			return head, raw

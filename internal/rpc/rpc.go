@@ -45,6 +45,8 @@ type Request struct {
 	// Sent, where the Handler sets it, is called once when the answer has been written
 	// or given up. Until then the answer is memory that the Handler may want to count.
 	Sent func()
+
+	stream *Stream // what the Handler returned, where it was one
 }
 
 // A Reply is a Handler's result with a raw payload behind it.

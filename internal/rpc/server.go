@@ -44,6 +44,11 @@ type ServerOptions struct {
 	// size as MaxInFlight, so that they do not wait behind the requests they steer.
 	Control func(method string) bool
 
+	// Last names methods whose result may be a *Stream, which makes the connection one; nil is
+	// none. Such a request must be the only one in flight, and the next frame is not read before it
+	// is answered: its client cancels it by closing the connection.
+	Last func(method string) bool
+
 	// WriteTimeout drops a client that takes nothing of its answers for so long;
 	// 0 is 30 s, negative is never. It does not hold once a notification was sent on the
 	// connection: a reader who pauses a stream is flow control, not a fault.
@@ -76,6 +81,9 @@ func (o *ServerOptions) withDefaults() ServerOptions {
 	}
 	if d.Control == nil {
 		d.Control = none
+	}
+	if d.Last == nil {
+		d.Last = none
 	}
 	if d.WriteTimeout == 0 {
 		d.WriteTimeout = defaultWriteTimeout
@@ -112,6 +120,9 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, h Handler, opts *Server
 	o.Memory.give(s.r.release())
 	var fatal *Error
 	switch {
+	case errors.Is(err, errTaken):
+		err = nil
+		closeConn()
 	case errors.Is(err, io.EOF):
 		err = nil
 		s.linger(reqCtx)
@@ -258,6 +269,10 @@ func (s *server) frame(ctx context.Context, line []byte) error {
 		req.Params = e.params
 	} else {
 		req.Params = bytes.Clone(e.params)
+	}
+	if s.opts.Last(req.Method) {
+		defer s.opts.Memory.give(held)
+		return s.stream(ctx, req)
 	}
 	return s.dispatch(ctx, req, int64(len(line)+len(req.Raw)), held)
 }
