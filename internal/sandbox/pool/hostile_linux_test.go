@@ -110,6 +110,21 @@ func TestASandboxWhoseAgentDoesNotAnswerIsEnded(t *testing.T) {
 	}
 }
 
+func TestWhatCannotBePreparedIsNotReady(t *testing.T) {
+	b := &boxes{t: t}
+	prepare := func(_ context.Context, w *pool.Warm) error {
+		if b.made.Load() == 1 {
+			return errors.New("spoilt")
+		}
+		return w.Client.WriteFile(t.Context(), t.TempDir()+"/prepared", "")
+	}
+	p := start(t, b, pool.Template{Size: 1, Prepare: prepare}, &pool.Options{Backoff: time.Millisecond})
+	full(t, p, 1)
+	if s := p.Stats()[template]; s.Failed != 1 || len(b.living()) != 1 {
+		t.Errorf("%d failed and %d live, want 1 and 1", s.Failed, len(b.living()))
+	}
+}
+
 func TestAMakeThatHangsHoldsUpNoOtherTemplate(t *testing.T) {
 	hanging := func(ctx context.Context) (sandbox.Lasting, error) {
 		<-ctx.Done()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"airlock/agent"
 	"airlock/internal/sandbox"
 )
 
@@ -29,6 +30,9 @@ func (p *Pool) beginLocked(ctx context.Context, s *shelf, cold bool) {
 		late := time.AfterFunc(p.opts.MakeTimeout+grace, func() { p.overdue(j) })
 		defer late.Stop()
 		warm, err := bring(limited, s.set.Make)
+		if err == nil && !cold {
+			warm, err = prepared(limited, s, warm)
+		}
 		p.made(ctx, j, warm, err)
 	})
 }
@@ -55,6 +59,25 @@ func bring(ctx context.Context, make func(context.Context) (sandbox.Lasting, err
 		return &Warm{Lasting: l, Client: client}, nil
 	}
 	return nil, errors.Join(fmt.Errorf("speak to the guest agent of %s: %w", l.ID(), err), end(&Warm{Lasting: l}))
+}
+
+// prepared does to a sandbox what is done before anybody asks for it.
+func prepared(ctx context.Context, s *shelf, w *Warm) (*Warm, error) {
+	prepare := s.set.Prepare
+	if prepare == nil {
+		prepare = runOnce
+	}
+	if err := prepare(ctx, w); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare %s: %w", w.Lasting.ID(), err), end(w))
+	}
+	return w, nil
+}
+
+// runOnce runs a command that any shell knows. An image without a shell says so, and that costs
+// as much; only an agent that does not answer is an error.
+func runOnce(ctx context.Context, w *Warm) error {
+	_, err := w.Client.Run(ctx, agent.ExecParams{Argv: []string{"/bin/sh", "-c", ":"}, ExecOptions: agent.ExecOptions{EndRest: true}}, nil)
+	return err
 }
 
 // overdue lets go of a Make that does not return: others have its place.

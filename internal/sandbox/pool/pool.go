@@ -59,6 +59,11 @@ type Template struct {
 	// MaxIdle is after what time without a Take all are ended, until the next Take. 0: never.
 	MaxIdle time.Duration
 
+	// Prepare is called once on what was made, before it is ready, where nobody waits for it. Nil: one
+	// command is run, whatever comes of it, because the first of a sandbox takes several times
+	// as long as the next.
+	Prepare func(ctx context.Context, w *Warm) error
+
 	// Check looks whether a warm one is fit to be handed out, within the second that ctx lasts. A
 	// Take waits for it. Nil: a ping of its guest agent.
 	Check func(ctx context.Context, w *Warm) error
