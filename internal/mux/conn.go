@@ -1,0 +1,244 @@
+package mux
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Conn is one connection. It is a net.Conn, safe for concurrent use. Once the stream has ended,
+// what had come is still read; of one that was cut off, nothing is.
+type Conn struct {
+	s  *session
+	id uint32
+
+	// All of these are guarded by the session's lock.
+	readable   sync.Cond
+	buf        []byte // came, from taken on not read yet
+	taken      int
+	unreturned uint32 // bytes read for which the sender was given nothing back
+	credit     uint32 // bytes that may be sent
+	fin        bool   // the other side sends no more
+	gone       bool   // the other side reads no more
+	refused    bool
+	finished   bool // this side sends no more
+	closed     bool
+	readBy     deadline
+	writeBy    deadline
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// takeLocked does what a frame for the connection says.
+func (c *Conn) takeLocked(f frame) error {
+	switch f.kind {
+	case kindData:
+		if c.fin || len(c.buf)-c.taken+int(c.unreturned)+len(f.payload) > window {
+			return errFrame
+		}
+		c.appendLocked(f.payload)
+	case kindCredit:
+		if c.credit+f.n > window {
+			return errFrame
+		}
+		c.credit += f.n
+		c.s.room.Broadcast()
+		return nil
+	case kindFin:
+		c.fin = true
+	case kindClose:
+		c.fin, c.gone = true, true
+		c.s.room.Broadcast()
+	case kindRefuse:
+		c.fin, c.gone, c.refused = true, true, true
+		c.s.room.Broadcast()
+	}
+	c.readable.Broadcast()
+	return nil
+}
+
+// keepIn is how long a buffer may be that is kept while nothing is in it.
+const keepIn = 4 << 10
+
+func (c *Conn) appendLocked(p []byte) {
+	if c.taken > 0 && len(c.buf)+len(p) > cap(c.buf) {
+		// The reader keeps up, mostly: what is moved is little.
+		c.buf = c.buf[:copy(c.buf, c.buf[c.taken:])]
+		c.taken = 0
+	}
+	c.buf = append(c.buf, p...)
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(p []byte) (int, error) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	for {
+		if c.closed {
+			return 0, net.ErrClosed
+		}
+		if err := c.readBy.err(); err != nil {
+			return 0, err
+		}
+		if errors.Is(c.s.err, ErrCut) {
+			return 0, c.s.err
+		}
+		if len(p) == 0 {
+			return 0, nil
+		}
+		if n := copy(p, c.buf[c.taken:]); n > 0 {
+			c.readLocked(n)
+			return n, nil
+		}
+		switch {
+		case c.refused:
+			return 0, ErrRefused
+		case c.fin:
+			return 0, io.EOF
+		case c.s.err != nil:
+			return 0, c.s.err
+		}
+		c.readable.Wait()
+	}
+}
+
+// readLocked counts n bytes as read and gives them back to the sender.
+func (c *Conn) readLocked(n int) {
+	c.taken += n
+	if c.taken == len(c.buf) {
+		c.taken = 0
+		if cap(c.buf) > keepIn && c.fin || cap(c.buf) > 2*maxPayload {
+			c.buf = nil
+		} else {
+			c.buf = c.buf[:0]
+		}
+	}
+	c.unreturned += uint32(n)
+	if c.unreturned >= giveBack && !c.fin {
+		c.s.sendLocked(kindCredit, c.id, c.unreturned, nil)
+		c.unreturned = 0
+	}
+}
+
+// Write implements net.Conn. It returns when p is queued.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	sent := 0
+	for {
+		if err := c.writableLocked(); err != nil {
+			return sent, err
+		}
+		if sent == len(p) {
+			return sent, nil
+		}
+		n := min(len(p)-sent, maxPayload, int(c.credit))
+		if n == 0 || len(c.s.queue) >= outLimit {
+			c.s.room.Wait()
+			continue
+		}
+		c.s.sendLocked(kindData, c.id, 0, p[sent:sent+n])
+		c.credit -= uint32(n)
+		sent += n
+	}
+}
+
+// writableLocked is why nothing can be sent.
+func (c *Conn) writableLocked() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.s.err != nil:
+		return c.s.err
+	case c.refused:
+		return ErrRefused
+	case c.finished, c.gone:
+		return syscall.EPIPE
+	}
+	return c.writeBy.err()
+}
+
+// CloseWrite ends what this side sends: the other side reads to its end.
+func (c *Conn) CloseWrite() error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if !c.finished {
+		c.finished = true
+		c.s.sendLocked(kindFin, c.id, 0, nil)
+		c.s.room.Broadcast()
+	}
+	return nil
+}
+
+// Close ends the connection and every Read and Write of it. What was written before still
+// arrives. It does not block, and may be called twice.
+func (c *Conn) Close() error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed, c.buf, c.taken = true, nil, 0
+	delete(c.s.conns, c.id)
+	if !c.refused {
+		c.s.sendLocked(kindClose, c.id, 0, nil)
+	}
+	c.readBy.stop()
+	c.writeBy.stop()
+	c.readable.Broadcast()
+	c.s.room.Broadcast()
+	return nil
+}
+
+// Cut reports whether the connection was cut off: its host did not close it, but there is another
+// host now, which does not know of it.
+func (c *Conn) Cut() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return errors.Is(c.s.err, ErrCut)
+}
+
+// Gone reports whether the other side reads no more.
+func (c *Conn) Gone() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.gone || c.closed || c.s.err != nil
+}
+
+// LocalAddr implements net.Conn.
+func (c *Conn) LocalAddr() net.Addr { return address{} }
+
+// RemoteAddr implements net.Conn.
+func (c *Conn) RemoteAddr() net.Addr { return address{} }
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.readBy, &c.readable, t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.writeBy, &c.s.room, t) }
+
+func (c *Conn) setDeadline(d *deadline, waiters *sync.Cond, t time.Time) error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	d.set(t, func() {
+		c.s.mu.Lock()
+		defer c.s.mu.Unlock()
+		waiters.Broadcast()
+	})
+	waiters.Broadcast()
+	return nil
+}
