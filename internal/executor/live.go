@@ -98,15 +98,16 @@ func (of *Lived) header(uid uint32, live bool) changes.Header {
 	}
 }
 
-// never lists what can never come out of a sandbox: what it was not shown, what would be
-// hidden of it now, and where secrets would be.
+// never lists what can never come out of a sandbox: what it was not shown, where secrets
+// would be, and Airlock's own folders.
 func (r *Runner) never(of *Lived) ([]string, error) {
 	rules := &hostview.Rules{Homes: r.Homes, State: r.State, Settings: r.Settings, WorkDir: of.WorkDir, Hide: of.Hide, Show: of.Show}
 	guarded, err := hostview.Guarded(rules)
 	if err != nil {
 		return nil, err
 	}
-	list := slices.Concat(of.Hidden, guarded, r.State)
+	own := slices.DeleteFunc(slices.Clone(r.State), func(p string) bool { return !changes.Path(p).Valid() })
+	list := slices.Concat(of.Hidden, guarded, own)
 	slices.Sort(list)
 	return slices.Compact(list), nil
 }
