@@ -118,7 +118,7 @@ func (m *Manager) open(ctx context.Context, id string) (*Box, error) {
 			return nil, err
 		}
 	}
-	if err := m.settleOne(ctx, id); err != nil && !errors.Is(err, errHeld) {
+	if _, err := m.settleOne(ctx, id); err != nil && !errors.Is(err, errHeld) {
 		return nil, err
 	}
 	if r, err = m.row(ctx, id); err != nil {

@@ -128,10 +128,8 @@ func (m *Manager) anew(ctx context.Context, box *Box) (*Box, error) {
 		i.State = Ready
 		return nil, errors.Join(err, m.update(context.WithoutCancel(ctx), r))
 	}
-	if d, ok := m.opts.Driver.(Endings); ok {
-		if err := d.Forget(ctx, i.ID); err != nil {
-			return nil, m.stillborn(ctx, r, err)
-		}
+	if m.opts.Forget != nil {
+		m.opts.Forget(i.ID)
 	}
 	return m.bear(ctx, r, func(ctx context.Context, b *birth) (sandbox.Lasting, error) {
 		if m.opts.Changes != nil && i.OverHost() {

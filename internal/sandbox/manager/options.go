@@ -28,6 +28,11 @@ type Options struct {
 	// discard, times, template, snapshot_remove, template_remove, ended.
 	Record func(ctx context.Context, kind, id string, data any) error
 
+	// Ended is how a sandbox ended, as far as that was written down; false: nobody knows. What is known
+	// stays known, whatever is swept, until Forget. Both may be nil.
+	Ended  func(id string) (Ending, bool)
+	Forget func(id string)
+
 	// Changes keeps the change sets of sandboxes over the host; nil: nobody does.
 	Changes Changes
 
@@ -109,13 +114,6 @@ type Changes interface {
 	Anew(ctx context.Context, id string) error
 	// Ended says that a sandbox was removed: nobody asks for its living set any more.
 	Ended(ctx context.Context, id string) error
-}
-
-// Endings is what a driver can that knows afterwards how a sandbox ended. What it knows stays known,
-// whatever is swept, until it is told to forget it.
-type Endings interface {
-	Ended(ctx context.Context, id string) (Ending, bool)
-	Forget(ctx context.Context, id string) error
 }
 
 // An Ending is how a sandbox ended.

@@ -41,21 +41,19 @@ func (m *Manager) settle(ctx context.Context) ([]*row, error) {
 	if len(differ) == 0 {
 		return m.forgetOld(ctx, rows)
 	}
-	settled := false
+	lost := false
 	for _, id := range differ {
-		err := m.settleOne(ctx, id)
+		found, err := m.settleOne(ctx, id)
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		switch {
-		case err == nil:
-			settled = true
-		case !errors.Is(err, errHeld):
+		lost = lost || found
+		if err != nil && !errors.Is(err, errHeld) {
 			// The others are to be had nevertheless; the next command tries again.
 			m.log.WarnContext(ctx, "the state of a sandbox could not be put right", "id", id, "err", err)
 		}
 	}
-	if settled {
+	if lost {
 		m.sweep(ctx)
 	}
 	if rows, err = m.rows(ctx, "true"); err != nil {
@@ -86,49 +84,50 @@ func (m *Manager) differing(rows []*row, running []string) []string {
 	return out
 }
 
-// settleOne finds out what came of a sandbox that nobody is at. errHeld: somebody is.
-func (m *Manager) settleOne(ctx context.Context, id string) error {
+// settleOne finds out what came of a sandbox that nobody is at, and whether it was lost, so that there may be
+// something of it to clear up. errHeld: somebody is at it.
+func (m *Manager) settleOne(ctx context.Context, id string) (lost bool, err error) {
 	if ctx.Value(heldKey{m.lockPath(id)}) == nil {
 		h, err := m.tryLock(id, "look after", false)
 		if err != nil {
-			return err
+			return false, err
 		}
 		defer h.release()
 	}
 	r, err := m.row(ctx, id)
 	if err != nil {
-		return err
+		return false, err
 	}
 	l, err := m.opts.Driver.Open(ctx, id)
 	switch {
 	case errors.Is(err, sandbox.ErrNoSandbox):
 		l = nil
 	case err != nil:
-		return err // it may be well, or half there: it is not gone
+		return false, err // it may be well, or half there: it is not gone
 	default:
 		defer l.Release()
 	}
 	switch {
 	case r == nil || !r.info.Alive():
 		if l == nil {
-			return m.release(ctx, id)
+			return false, m.release(ctx, id)
 		}
 		m.log.WarnContext(ctx, "a sandbox that nobody knows is ended", "id", id)
-		return errors.Join(m.end(ctx, l), m.release(ctx, id))
+		return true, errors.Join(m.end(ctx, l), m.release(ctx, id))
 	case r.info.State == Creating:
-		return errors.Join(m.end(ctx, l), m.ended(ctx, r, Ending{Reason: Failed, Text: "the command that made it was ended"}))
+		return true, errors.Join(m.end(ctx, l), m.ended(ctx, r, Ending{Reason: Failed, Text: "the command that made it was ended"}))
 	case r.step == stepRemove:
-		return errors.Join(m.end(ctx, l), m.ended(ctx, r, Ending{Reason: Removed}))
+		return true, errors.Join(m.end(ctx, l), m.ended(ctx, r, Ending{Reason: Removed}))
 	case l != nil:
-		return nil // it was made since
+		return false, nil // it was made since
 	}
-	return m.ended(ctx, r, m.ending(ctx, id))
+	return true, m.ended(ctx, r, m.ending(id))
 }
 
 // ending is how a sandbox ended that was not told to by us.
-func (m *Manager) ending(ctx context.Context, id string) Ending {
-	if d, ok := m.opts.Driver.(Endings); ok {
-		if e, ok := d.Ended(ctx, id); ok && e.Reason != "" {
+func (m *Manager) ending(id string) Ending {
+	if m.opts.Ended != nil {
+		if e, ok := m.opts.Ended(id); ok && e.Reason != "" {
 			return e
 		}
 	}
@@ -175,8 +174,8 @@ func (m *Manager) ended(ctx context.Context, r *row, e Ending) error {
 			m.log.WarnContext(ctx, "the changes of a sandbox that has ended were not forgotten", "id", id, "err", err)
 		}
 	}
-	if d, ok := m.opts.Driver.(Endings); ok {
-		return d.Forget(ctx, id)
+	if m.opts.Forget != nil {
+		m.opts.Forget(id)
 	}
 	return nil
 }
