@@ -62,6 +62,11 @@ var benches = []bench{
 	{"hook", hookFigures},
 	{"ai", aiFigures},
 	{"bridge", bridgeFigures},
+	{"warm", warmFigures},
+	{"cold", coldFigures},
+	{"fork", forkFigures},
+	{"many", manyFigures},
+	{"idle", idleFigures},
 }
 
 // bed is what the measurements stand on: programs built from this source.
@@ -75,7 +80,7 @@ type bed struct {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("airlock-bench", flag.ContinueOnError)
-	only := flags.String("only", "", "comma-separated figures to measure: ping, run, exec, copy, agent, start, plan, gate, record, hook, ai, bridge")
+	only := flags.String("only", "", "comma-separated figures to measure: ping, run, exec, copy, agent, start, plan, gate, record, hook, ai, bridge, warm, cold, fork, many, idle")
 	write := flags.Bool("write", false, "write the table to docs/benchmarks.md, if it is whole: without -only")
 	rounds := flags.Int("rounds", 15, "runs of each side of a comparison")
 	if err := flags.Parse(args); err != nil {
