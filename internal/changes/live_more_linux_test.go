@@ -396,3 +396,105 @@ func TestASetOfARunIsNotReadAnew(t *testing.T) {
 		t.Errorf("Renew: %v", err)
 	}
 }
+
+func TestADeletionThatWasHeldBackStaysAChange(t *testing.T) {
+	l := newLiving(t, func(h *host) { h.file("/w/d/old", "1") })
+	now := func() *layer { return up().opaque("./w/d/", 0o700).file("./w/d/new", "n") }
+	l.want(now(), `metadata "/w/d" old:dir new:dir`, `added "/w/d/new" new:file`, `deleted "/w/d/old" old:file`)
+	_, err := l.store.Commit(t.Context(), l.id, &changes.CommitOptions{Root: l.root, Refuse: func(_ *changes.Header, c *changes.Change) string {
+		if c.Path == "/w/d/old" {
+			return "a rule says so"
+		}
+		return ""
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.want(now(), `deleted "/w/d/old" old:file`)
+}
+
+func TestAnInterruptedCommitIsFinishedBeforeASetIsReadAnew(t *testing.T) {
+	l := newLiving(t, nil)
+	now := func() *layer { return up().file("./w/a", "1") }
+	l.changes(now())
+	l.commit()
+	journal := filepath.Join(l.store.Dir(l.id), "journal-1")
+	data, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
+	if err := os.WriteFile(journal, data[:end], 0o600); err != nil { // as if it had been killed just before the end
+		t.Fatal(err)
+	}
+	if _, err := l.tryRead(now(), true); !errors.Is(err, changes.ErrInterrupted) {
+		t.Errorf("read: %v", err)
+	}
+	if err := l.store.Forget(t.Context(), l.id, false); !errors.Is(err, changes.ErrInterrupted) {
+		t.Errorf("Forget: %v", err)
+	}
+	l.commit()
+	l.want(now())
+	l.undo()
+	l.hasNot("/w/a")
+}
+
+func TestAnUndoOfALivingSetIsNoWorkOfOthers(t *testing.T) {
+	l := newLiving(t, func(h *host) { h.file("/w/a", "0") })
+	l.changes(up().file("./w/a", "1"))
+	l.commit()
+	l.undo()
+	// The sandbox goes on from what it has.
+	l.want(up().file("./w/a", "2"), `modified "/w/a" old:file new:file`)
+	l.commit()
+	l.has("/w/a", "2")
+}
+
+func FuzzInheritedIsReadOrRefused(f *testing.F) {
+	f.Add([]byte(`{"path":"/w/a","time":"2026-01-02T03:04:05Z","out":true,"node":{"type":"file","size":1,"mode":420,"uid":0,"gid":0,"mtime":"2026-01-02T03:04:05Z"},"known":true,"left":null}`))
+	f.Add([]byte(`{"path":"/w","out":true,"node":{"type":"dir"},"known":true,"left":{"type":"dir"}}` + "\n" + `{"path":"/w/a/b/c","out":true,"node":{}}`))
+	f.Add([]byte(`{"path":"/","out":true,"node":{"type":"file"}}`))
+	f.Add([]byte(`{"path":"/../x"}`))
+	f.Add([]byte(`{"path":"/w/secret","out":true}{"path":{"base64":"L3f/"},"out":true,"before":{"type":"dir"}}`))
+	dir := f.TempDir()
+	root := filepath.Join(dir, "root")
+	if err := os.MkdirAll(filepath.Join(root, "w", "keep"), 0o755); err != nil {
+		f.Fatal(err)
+	}
+	store, err := changes.OpenStore(filepath.Join(dir, "sets"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	head := changes.Header{ID: testID, WorkDir: "/w", Live: true}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w, err := store.Renew(t.Context(), head)
+		if err == nil {
+			err = w.Abort()
+		}
+		if err != nil && !strings.Contains(err.Error(), "inherited") {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(store.Dir(testID), "inherited.jsonl"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if w, err = store.Renew(t.Context(), head); err != nil {
+			return
+		}
+		opts := &changes.ReadOptions{HostRoot: root, Hidden: []string{"/w/secret"}, Started: time.Unix(1, 0)}
+		if err := changes.Read(t.Context(), bytes.NewReader(up().file("./w/a", "1").bytes(t)), w, opts); err != nil {
+			if err := w.Abort(); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		set, err := w.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range set.Changes {
+			if c.Path.Below("/w/secret") && c.Refused == "" {
+				t.Errorf("%s came out", c.Path)
+			}
+		}
+	})
+}
