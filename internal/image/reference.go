@@ -1,0 +1,87 @@
+package image
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+// A Kind of reference.
+type Kind string
+
+const (
+	Registry      Kind = "registry"
+	OCI           Kind = "oci"
+	DockerArchive Kind = "docker-archive"
+	Dir           Kind = "dir"
+)
+
+// A Reference says where an image is.
+type Reference struct {
+	Kind Kind
+
+	// Path is absolute, of OCI, DockerArchive (where a tag may follow it behind a colon) and Dir.
+	Path string
+
+	remote name.Reference
+}
+
+const maxReference = 4096
+
+// ParseReference reads a reference to an image: NAME[:TAG|@DIGEST] of a registry, oci:DIR[:TAG],
+// docker-archive:FILE[:TAG] or dir:PATH. It looks at no file. Its errors are ErrReference.
+func ParseReference(s string) (Reference, error) {
+	bad := func(format string, args ...any) (Reference, error) {
+		if len(s) > 200 {
+			s = s[:200] + "…"
+		}
+		return Reference{}, fmt.Errorf("image %q: %w: %s", s, ErrReference, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case s == "":
+		return bad("it is empty; name one, as in alpine:3.20")
+	case len(s) > maxReference:
+		return bad("it is longer than %d bytes", maxReference)
+	case strings.ContainsRune(s, 0):
+		return bad("it holds a zero byte")
+	}
+	kind, path, ok := strings.Cut(s, ":")
+	switch k := Kind(kind); {
+	case ok && (k == OCI || k == DockerArchive || k == Dir):
+		if path == "" {
+			return bad("a path has to follow %s:", kind)
+		}
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return bad("%v", err)
+		}
+		return Reference{Kind: k, Path: abs}, nil
+	case strings.HasPrefix(path, "//"):
+		return bad("it is a URL; leave %s:// out", kind)
+	case strings.HasPrefix(s, ".") || strings.HasPrefix(s, "/"):
+		return bad("for a folder write dir:%s, for an OCI layout oci:%s, for a file that docker save wrote docker-archive:%s", s, s, s)
+	}
+	ref, err := name.ParseReference(s)
+	if err != nil {
+		return bad("write it as alpine:3.20 or ghcr.io/owner/name@sha256:…, in lower case")
+	}
+	return Reference{Kind: Registry, remote: ref}, nil
+}
+
+// String is the reference in full, the same for all ways to write it.
+func (r Reference) String() string {
+	if r.Kind != Registry {
+		return string(r.Kind) + ":" + r.Path
+	}
+	// Docker Hub is known by another name than the host that answers for it.
+	full := r.remote.Name()
+	if hub, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
+		if short, ok := strings.CutPrefix(hub, "library/"); ok {
+			return short
+		}
+		return "docker.io/" + hub
+	}
+	return full
+}

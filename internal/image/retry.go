@@ -1,0 +1,115 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+const (
+	attempts = 5   // in a row that bring nothing
+	restarts = 100 // of one download, however far each came
+	maxWait  = 30 * time.Second
+)
+
+// A statusError is an answer that may be another one later.
+type statusError struct {
+	after time.Duration // for which the registry asks; 0: it does not
+	err   error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+// statusOf is the error of an answer that is none of those wanted.
+func statusOf(resp *http.Response, want ...int) error {
+	err := transport.CheckError(resp, want...)
+	if err == nil {
+		return nil
+	}
+	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	return &statusError{time.Duration(max(after, 0)) * time.Second, err}
+}
+
+// transient tells whether trying again may help.
+func transient(err error) bool {
+	if terr, ok := errors.AsType[*transport.Error](err); ok {
+		switch terr.StatusCode {
+		case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+			http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return false
+	}
+	if errors.Is(err, errPlain) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, errStalled) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return true
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return dns.IsTemporary || dns.IsTimeout
+	}
+	nerr, ok := errors.AsType[net.Error](err)
+	return ok && nerr.Timeout()
+}
+
+// retry does something again while its error is transient.
+func (s *Store) retry(ctx context.Context, do func() error) error {
+	for n := 1; ; n++ {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !transient(err) || n == attempts {
+			return err
+		}
+		if err := s.pause(ctx, n, err); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits before attempt n+1, as long as the registry asks if it does.
+func (s *Store) pause(ctx context.Context, n int, err error) error {
+	wait := s.opts.Backoff << min(n-1, 10)
+	if status, ok := errors.AsType[*statusError](err); ok {
+		wait = max(wait, status.after)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(min(wait, maxWait)):
+		return nil
+	}
+}
+
+// explain says what a person can do about a registry's refusal.
+func (r *remote) explain(err error) error {
+	host := r.ref.Context().RegistryStr()
+	terr, ok := errors.AsType[*transport.Error](err)
+	switch {
+	case !ok && errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nobody answers at %s: %w", host, err)
+	case !ok:
+		return err
+	}
+	switch terr.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("registry %s refuses; `docker login %s` keeps credentials where airlock finds them, and a name that does not exist is refused, too: %w", host, host, err)
+	case http.StatusNotFound:
+		return fmt.Errorf("registry %s does not have it: %w", host, err)
+	case http.StatusTooManyRequests:
+		return fmt.Errorf("registry %s has been asked too often; `docker login %s` or wait: %w", host, host, err)
+	}
+	return err
+}
