@@ -17,12 +17,13 @@ type Conn struct {
 
 	// All of these are guarded by the session's lock.
 	readable   sync.Cond
-	buf        []byte // came, from taken on not read yet
-	taken      int
-	unreturned uint32 // bytes read for which the sender was given nothing back
-	credit     uint32 // bytes that may be sent
-	fin        bool   // the other side sends no more
-	gone       bool   // the other side reads no more
+	came       [][]byte // in pieces of pieceSize, not read yet
+	taken      int      // of the first of them
+	held       int      // bytes in all of them that are not read
+	unreturned uint32   // bytes read for which the sender was given nothing back
+	credit     uint32   // bytes that may be sent
+	fin        bool     // the other side sends no more
+	gone       bool     // the other side reads no more
 	refused    bool
 	finished   bool // this side sends no more
 	closed     bool
@@ -36,7 +37,7 @@ var _ net.Conn = (*Conn)(nil)
 func (c *Conn) takeLocked(f frame) error {
 	switch f.kind {
 	case kindData:
-		if c.fin || len(c.buf)-c.taken+int(c.unreturned)+len(f.payload) > window {
+		if c.fin || c.held+int(c.unreturned)+len(f.payload) > window {
 			return errFrame
 		}
 		c.appendLocked(f.payload)
@@ -60,16 +61,50 @@ func (c *Conn) takeLocked(f frame) error {
 	return nil
 }
 
-// keepIn is how long a buffer may be that is kept while nothing is in it.
-const keepIn = 4 << 10
+// pieceSize is how much is kept of what came in one piece of memory.
+const pieceSize = 16 << 10
 
+// appendLocked keeps what came.
 func (c *Conn) appendLocked(p []byte) {
-	if c.taken > 0 && len(c.buf)+len(p) > cap(c.buf) {
-		// The reader keeps up, mostly: what is moved is little.
-		c.buf = c.buf[:copy(c.buf, c.buf[c.taken:])]
-		c.taken = 0
+	c.held += len(p)
+	for len(p) > 0 {
+		last := len(c.came) - 1
+		if last < 0 || len(c.came[last]) == cap(c.came[last]) {
+			c.came = append(c.came, newPiece(len(p)))
+			last++
+		}
+		piece := c.came[last]
+		n := min(len(p), cap(piece)-len(piece))
+		c.came[last] = append(piece, p[:n]...)
+		p = p[n:]
 	}
-	c.buf = append(c.buf, p...)
+}
+
+// readLocked takes what came, and gives it back to the sender.
+func (c *Conn) readLocked(p []byte) int {
+	n := 0
+	for n < len(p) && len(c.came) > 0 {
+		first := c.came[0]
+		got := copy(p[n:], first[c.taken:])
+		n += got
+		c.taken += got
+		if c.taken < len(first) {
+			break
+		}
+		oldPiece(first)
+		c.came[0] = nil
+		c.came, c.taken = c.came[1:], 0
+	}
+	if len(c.came) == 0 {
+		c.came = nil
+	}
+	c.held -= n
+	c.unreturned += uint32(n)
+	if c.unreturned >= giveBack && !c.fin {
+		c.s.sendLocked(kindCredit, c.id, c.unreturned, nil)
+		c.unreturned = 0
+	}
+	return n
 }
 
 // Read implements net.Conn.
@@ -89,9 +124,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if len(p) == 0 {
 			return 0, nil
 		}
-		if n := copy(p, c.buf[c.taken:]); n > 0 {
-			c.readLocked(n)
-			return n, nil
+		if c.held > 0 {
+			return c.readLocked(p), nil
 		}
 		switch {
 		case c.refused:
@@ -102,24 +136,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return 0, c.s.err
 		}
 		c.readable.Wait()
-	}
-}
-
-// readLocked counts n bytes as read and gives them back to the sender.
-func (c *Conn) readLocked(n int) {
-	c.taken += n
-	if c.taken == len(c.buf) {
-		c.taken = 0
-		if cap(c.buf) > keepIn && c.fin || cap(c.buf) > 2*maxPayload {
-			c.buf = nil
-		} else {
-			c.buf = c.buf[:0]
-		}
-	}
-	c.unreturned += uint32(n)
-	if c.unreturned >= giveBack && !c.fin {
-		c.s.sendLocked(kindCredit, c.id, c.unreturned, nil)
-		c.unreturned = 0
 	}
 }
 
@@ -184,7 +200,7 @@ func (c *Conn) Close() error {
 	if c.closed {
 		return nil
 	}
-	c.closed, c.buf, c.taken = true, nil, 0
+	c.closed, c.came, c.taken, c.held = true, nil, 0, 0
 	delete(c.s.conns, c.id)
 	if !c.refused {
 		c.s.sendLocked(kindClose, c.id, 0, nil)

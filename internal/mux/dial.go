@@ -151,8 +151,8 @@ func (s *Session) close() {
 	s.once.Do(func() { _ = s.rw.Close() })
 }
 
-// Close ends the session with all its connections and waits for its goroutines. It may be called
-// twice.
+// Close ends the session with all its connections and waits for its goroutines. What they were
+// given and the stream has not taken yet is lost. It may be called twice.
 func (s *Session) Close() error {
 	s.end(net.ErrClosed)
 	s.close()

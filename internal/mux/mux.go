@@ -46,7 +46,6 @@ const (
 	maxConns  = 512            // at the same time
 	outLimit  = 64 << 10       // bytes of frames that wait to be written before their senders do
 	maxQueued = 1 << 20        // bytes of frames that wait for nobody; more is a fault of the other side
-	keepOut   = 2 * maxFrame   // a buffer of frames above this is given up when it is written
 	readAhead = 2*maxFrame - 2 // bytes read at a time, and more than the longest frame
 )
 

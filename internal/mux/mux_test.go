@@ -248,7 +248,7 @@ func TestTheEndOfTheStreamEndsAll(t *testing.T) {
 		near, far := pipes(t)
 		ended := make(chan error, 1)
 		wait := serve(t, far, func(c *mux.Conn) {
-			_, err := io.Copy(io.Discard, c)
+			_, err := io.Copy(c, c)
 			ended <- err
 			if c.Cut() {
 				t.Error("the host left, and the connection is said to be cut off")
@@ -258,6 +258,7 @@ func TestTheEndOfTheStreamEndsAll(t *testing.T) {
 		s := dial(t, near)
 		c := open(t, s)
 		c.Write([]byte("x"))
+		c.Read(make([]byte, 1))
 		s.Close()
 		if err := <-ended; !errors.Is(err, mux.ErrEnded) {
 			t.Errorf("the guest's Read = %v, want %v", err, mux.ErrEnded)

@@ -22,7 +22,6 @@ type session struct {
 	conns  map[uint32]*Conn
 	last   uint32 // the highest number a connection has had
 	queue  []byte // frames that wait to be written
-	spare  []byte // the other buffer
 	queued sync.Cond
 	room   sync.Cond // for those who wait until they may send
 	err    error     // why it has ended
@@ -48,7 +47,7 @@ func (s *session) endLocked(err error) {
 	}
 	s.err = err
 	close(s.done)
-	s.queue, s.spare = nil, nil
+	s.queue = nil
 	s.queued.Broadcast()
 	s.room.Broadcast()
 	for _, c := range s.conns {
@@ -68,7 +67,7 @@ func (s *session) write() {
 			return
 		}
 		batch := s.queue
-		s.queue, s.spare = s.spare[:0], nil
+		s.queue = nil
 		s.room.Broadcast()
 		s.mu.Unlock()
 		_, err := s.out.Write(batch)
@@ -77,9 +76,7 @@ func (s *session) write() {
 			s.endLocked(fmt.Errorf("%w: %w", ErrEnded, err))
 			return
 		}
-		if cap(batch) <= keepOut {
-			s.spare = batch[:0]
-		}
+		oldQueue(batch)
 	}
 }
 
@@ -87,6 +84,9 @@ func (s *session) write() {
 func (s *session) sendLocked(kind byte, id, n uint32, payload []byte) {
 	if s.err != nil {
 		return
+	}
+	if s.queue == nil {
+		s.queue = newQueue()
 	}
 	s.queue = appendFrame(s.queue, kind, id, n, payload)
 	if len(s.queue) > maxQueued {
