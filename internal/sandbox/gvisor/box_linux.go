@@ -30,6 +30,7 @@ type box struct {
 	notes   []string
 	lasting *lastPlan // of one that lasts
 	saved   *saved    // what it is restored from
+	agents  string    // of one that lasts: see agentFolder
 
 	calls   sync.Mutex // one request to the keeper at a time
 	replies chan reply

@@ -167,11 +167,13 @@ func (k *keeper) start() (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	exe, err := agentFile(p.Agent)
-	if err != nil {
-		return nil, err
+	var exe *os.File
+	if p.Lasting == nil {
+		if exe, err = agentFile(p.Agent); err != nil {
+			return nil, err
+		}
+		defer exe.Close()
 	}
-	defer exe.Close()
 	if err := k.boundStderr(); err != nil {
 		return nil, err
 	}
@@ -221,6 +223,9 @@ func (k *keeper) start() (notes []string, err error) {
 // run starts the sandbox, or has it go on from what was saved.
 func (k *keeper) run() error {
 	if p := k.plan.Lasting; p != nil && p.Restore != "" {
+		if p.SavedBy != engineVersion() {
+			return fmt.Errorf("it was saved by gVisor %s, and this is %s: one version cannot read what another has saved", p.SavedBy, engineVersion())
+		}
 		if err := k.c.Restore(k.conf, p.Restore, false, false, nil); err != nil {
 			return fmt.Errorf("restore: %w", err)
 		}

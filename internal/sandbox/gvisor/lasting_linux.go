@@ -58,7 +58,11 @@ func (d *Driver) keep(ctx context.Context, spec *sandbox.LastingSpec, restore st
 		if b.saved, err = readSaved(restore); err != nil {
 			return nil, err
 		}
+		b.agents, b.lasting.SavedBy = b.saved.Agents, b.saved.Engine
+	} else if b.agents, err = d.agentFolder(ctx); err != nil {
+		return nil, err
 	}
+	b.lasting.Agents = b.agents
 	if err := b.start(ctx, engine); err != nil {
 		return nil, errors.Join(err, b.abandon())
 	}
@@ -82,9 +86,6 @@ func readSaved(dir string) (*saved, error) {
 	s := &saved{}
 	if err := json.Unmarshal(data, s); err != nil {
 		return nil, fmt.Errorf("restore a sandbox: %s: %w", savedName, err)
-	}
-	if s.Engine != engineVersion() {
-		return nil, fmt.Errorf("restore a sandbox: it was saved by gVisor %s, and this airlock has %s: a snapshot cannot be read by another version", s.Engine, engineVersion())
 	}
 	return s, nil
 }

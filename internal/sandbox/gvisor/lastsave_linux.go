@@ -16,28 +16,21 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"gvisor.dev/gvisor/runsc/container"
 	gsandbox "gvisor.dev/gvisor/runsc/sandbox"
 
 	"airlock/internal/sandbox"
 )
 
-// checkpoint saves the sandbox into dir. The engine lets it go on afterwards, whatever
-// came of it.
+// checkpoint saves the sandbox into dir. The engine counts who has frozen it: afterwards it goes on, or
+// stays paused, whatever came of it.
 func (l *last) checkpoint(dir string) error {
 	l.ops.Lock()
 	defer l.ops.Unlock()
 	err := l.k.c.Checkpoint(l.k.conf, dir, gsandbox.CheckpointOpts{Resume: true, ExcludeCommittedZeroPages: true})
 	if err != nil {
-		return fmt.Errorf("%w: %w", sandbox.ErrNotSaved, err)
+		return fmt.Errorf("%w: %s", sandbox.ErrNotSaved, firstLine(err.Error()))
 	}
-	if l.paused.Load() && l.k.c.Status == container.Paused {
-		// The engine has let it go on.
-		if err := l.k.sb.Pause(l.k.plan.ID); err != nil {
-			return fmt.Errorf("pause again: %w", err)
-		}
-	}
-	data, err := json.Marshal(saved{Engine: engineVersion(), Started: l.plan.About.Started})
+	data, err := json.Marshal(saved{Engine: engineVersion(), Agents: l.plan.Agents, Started: l.plan.About.Started})
 	if err != nil {
 		return err
 	}
@@ -56,11 +49,10 @@ func (l *last) status() (*sandbox.Status, error) {
 	ev, err := l.k.c.Event()
 	l.ops.Unlock()
 	if err == nil {
-		s.Memory = int64(ev.Event.Data.Memory.Usage.Usage)
-		s.CPU = time.Duration(ev.Event.Data.CPU.Usage.Total)
 		s.Processes = int64(ev.Event.Data.Pids.Current) - 1
 	}
 	s.PIDs = []int{os.Getpid(), int(l.k.c.GoferPid.Load()), l.k.pid}
+	s.Memory, s.CPU = usage(s.PIDs)
 	s.Disk = filestoreSize(l.k.pid, l.k.plan.Dir)
 	if paused {
 		s.State = sandbox.Paused
@@ -266,4 +258,9 @@ func unixConn(fd int) (*net.UnixConn, error) {
 // notSaved is the keeper's error that a state cannot be saved, here.
 func notSaved(text string) error {
 	return fmt.Errorf("%w%s", sandbox.ErrNotSaved, strings.TrimPrefix(text, sandbox.ErrNotSaved.Error()))
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return strings.TrimSuffix(strings.TrimSpace(line), ":")
 }

@@ -57,8 +57,10 @@ type lastPlan struct {
 	Expired   string        `json:"expired,omitempty"`
 	Gate      []string      `json:"gate,omitempty"`
 	GateInput []byte        `json:"gate_input,omitempty"`
-	Restore   string        `json:"restore,omitempty"` // a checkpoint's folder; "": start
-	Ended     string        `json:"ended"`             // where the keeper writes how it ended
+	Restore   string        `json:"restore,omitempty"`  // a checkpoint's folder; "": start
+	SavedBy   string        `json:"saved_by,omitempty"` // the engine's version that did
+	Ended     string        `json:"ended"`              // where the keeper writes how it ended
+	Agents    string        `json:"agents"`
 	Files     int64         `json:"files,omitempty"`
 	About     about         `json:"about"`
 }
@@ -76,6 +78,7 @@ type about struct {
 // saved is what lies beside a checkpoint's files, in savedName.
 type saved struct {
 	Engine  string    `json:"engine"`
+	Agents  string    `json:"agents"` // the folder of the guest agent that runs in it
 	Started time.Time `json:"started"`
 }
 

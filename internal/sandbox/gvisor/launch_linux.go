@@ -158,14 +158,14 @@ func guestPipe() (r, w *os.File, err error) {
 	return r, w, nil
 }
 
-// duplex is the agent's connection: the keeper's stdout and stdin.
-type duplex struct {
-	*os.File
-	in *os.File
-}
+// duplex is the agent's connection: the keeper's stdout and stdin. Not embedded: a file has
+// more ways to write than Write.
+type duplex struct{ out, in *os.File }
 
+func (d duplex) Read(p []byte) (int, error)  { return d.out.Read(p) }
 func (d duplex) Write(p []byte) (int, error) { return d.in.Write(p) }
 
-func (d duplex) Close() error { return errors.Join(d.in.Close(), d.File.Close()) }
+func (d duplex) Close() error { return errors.Join(d.in.Close(), d.out.Close()) }
 
+func (d duplex) SetReadDeadline(t time.Time) error  { return d.out.SetReadDeadline(t) }
 func (d duplex) SetWriteDeadline(t time.Time) error { return d.in.SetWriteDeadline(t) }

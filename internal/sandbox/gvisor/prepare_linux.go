@@ -110,7 +110,7 @@ var capabilities = []string{
 func (b *box) agentArgs() []string {
 	args := []string{"airlock-agent", "--listen", "stdio"}
 	if b.lasting != nil {
-		args[2] = "mux"
+		args[0], args[2] = b.agentsInside()+"/"+agentName, "mux"
 		if n := b.spec.Limits.Files; n > 0 {
 			args = append(args, "--files", strconv.FormatInt(n, 10))
 		}
@@ -171,6 +171,9 @@ func (b *box) ociSpec(p *plan) (*specs.Spec, error) {
 	}
 	if p.Hidden {
 		spec.Annotations["dev.gvisor.tar.rootfs.upper"] = filepath.Join(p.Dir, "hidden.tar")
+	}
+	if b.lasting != nil {
+		b.mountAgents(spec)
 	}
 	for _, path := range b.spec.ReadOnly {
 		m, err := readOnlyMount(path)
