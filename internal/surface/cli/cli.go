@@ -15,7 +15,9 @@ import (
 	"airlock/internal/config"
 	"airlock/internal/executor"
 	"airlock/internal/gate"
+	"airlock/internal/image"
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/manager"
 	"airlock/internal/tool"
 	"airlock/internal/tool/bridge/diagnose"
 )
@@ -54,6 +56,11 @@ type Program struct {
 	// Lines answers the calls on the lines of in, one after the other and a batch's several
 	// at once, and reports whether an answer was an error's.
 	Lines func(ctx context.Context, in io.Reader, out io.Writer, jobs int, call BridgeCall) (failed bool, err error)
+
+	// Sandboxes keeps the sandboxes that last, and Images the images that some are laid over.
+	// Both are opened by the commands that need them.
+	Sandboxes func() (*manager.Manager, error)
+	Images    func() (*image.Store, error)
 
 	// Terminal puts tools' questions.
 	Terminal *Terminal
@@ -146,7 +153,7 @@ changed, and lets out only the changes you commit.
 	}
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.runCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.aiCmd(), p.toolCmd(), p.bridgeCmd(),
+	root.AddCommand(p.runCmd(), p.sandboxCmd(), p.imageCmd(), p.templateCmd(), p.changesCmd(), p.commitCmd(), p.discardCmd(), p.undoCmd(), p.planCmd(), p.aiCmd(), p.toolCmd(), p.bridgeCmd(),
 		p.policyCmd(), p.logCmd(), p.hookCmd(), p.doctorCmd())
 	root.SetFlagErrorFunc(wrongFlag)
 	return root
@@ -168,7 +175,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if cmd.Name() == "ai" || cmd.HasParent() && cmd.Parent().Name() == "ai" {
 		err = fmt.Errorf("%w, or write -- before words that begin with a dash", err)
 	}
-	if cmd.Name() == "run" && cmd.Parent() == cmd.Root() {
+	if cmd.Name() == "run" && cmd.Parent() == cmd.Root() || ofSandboxes(cmd) {
 		return fail(exitFailed, err)
 	}
 	return fail(exitUsage, err)

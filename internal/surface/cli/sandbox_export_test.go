@@ -5,17 +5,12 @@ import "io"
 // What of the commands on sandboxes is tested from outside.
 var (
 	ParseBytes   = parseBytes
-	ParseLabels  = parseLabels
 	BytesText    = bytesText
 	Span         = span
 	LooksLikeID  = looksLikeID
 	ParseOperand = func(word string) (id, path string, tar bool, err error) {
 		o, err := parseOperand(word)
 		return o.id, o.path, o.tar, err
-	}
-	ParsePort = func(word string) (inside, host int, err error) {
-		p, err := parsePort(word)
-		return p.inside, p.host, err
 	}
 )
 

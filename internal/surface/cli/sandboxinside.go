@@ -12,6 +12,7 @@ import (
 	"airlock/agent"
 	"airlock/internal/executor"
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/manager"
 )
 
 // An insideCall is a command that is run in a sandbox that goes on afterwards.
@@ -19,7 +20,6 @@ type insideCall struct {
 	id      string
 	name    string        // of the command, for what is said of it
 	timeout time.Duration // 0: none
-	memory  bool          // the sandbox has a limit of memory
 	json    bool
 	most    int64 // bytes of each stream that --json keeps; 0: agent.MaxOutput
 
@@ -51,7 +51,7 @@ type insideReport struct {
 }
 
 // runInside runs a command to its end, connected to the person's terminal or streams.
-func (p *Program) runInside(ctx context.Context, sb sandbox.Lasting, call *insideCall) *insideReport {
+func (p *Program) runInside(ctx context.Context, sb *manager.Box, call *insideCall) *insideReport {
 	rep := &insideReport{id: call.id}
 	req := &executor.Request{Env: map[string]string{}}
 	s, err := p.connectInside(call, req)
@@ -67,7 +67,7 @@ func (p *Program) runInside(ctx context.Context, sb sandbox.Lasting, call *insid
 	rep.res, err = p.waitInside(ctx, sb, call, req, signals)
 	rep.took = time.Since(begun)
 	s.restore()
-	rep.judge(sb, call, err, signals)
+	p.judge(ctx, rep, sb, call, err, signals)
 	return rep
 }
 
@@ -99,7 +99,7 @@ func (p *Program) waitInside(ctx context.Context, sb sandbox.Lasting, call *insi
 		ctx, cancel = context.WithTimeout(ctx, call.timeout+insideGuard)
 		defer cancel()
 	}
-	client, err := sb.Client(ctx)
+	client, err := p.guestOf(ctx, sb)
 	if err != nil {
 		return agent.ExecResult{}, err
 	}
@@ -172,12 +172,12 @@ const (
 )
 
 // judge says what a command's end means, by the table in docs/sandboxes.md.
-func (r *insideReport) judge(sb sandbox.Lasting, call *insideCall, err error, signals *signals) {
+func (p *Program) judge(ctx context.Context, r *insideReport, sb *manager.Box, call *insideCall, err error, signals *signals) {
 	lag := time.Duration(0)
 	switch {
 	case errors.Is(err, agent.ErrConnectionLost):
 		lag = endLag
-	case err == nil && call.memory && r.res.Signal == "SIGKILL" && !r.res.TimedOut:
+	case err == nil && sb.Info.Limits.Memory > 0 && r.res.Signal == "SIGKILL" && !r.res.TimedOut:
 		lag = memoryLag
 	}
 	if broken, ok := errors.AsType[*outletError](err); ok {
@@ -185,7 +185,7 @@ func (r *insideReport) judge(sb sandbox.Lasting, call *insideCall, err error, si
 		return
 	}
 	if (err != nil || lag > 0) && endedWithin(sb, lag) {
-		r.endedBy(sb.Err())
+		r.endedBy(p.gone(ctx, sb))
 		return
 	}
 	switch {
@@ -196,11 +196,11 @@ func (r *insideReport) judge(sb sandbox.Lasting, call *insideCall, err error, si
 		}
 	case call.timeout > 0 && errors.Is(err, context.DeadlineExceeded): // the guest did not end it
 		r.res, r.code = agent.ExecResult{ExitCode: -1, TimedOut: true}, exitTimedOut
-	case signals.code() != 0 && errors.Is(err, context.Canceled):
+	case signals != nil && signals.code() != 0 && errors.Is(err, context.Canceled):
 		r.code = signals.code() // who sent it knows
 		r.res.Signal = signals.name()
 	case errors.Is(err, sandbox.ErrPaused):
-		r.code, r.failure = exitFailed, err
+		r.code, r.failure = exitFailed, p.explainBox(ctx, err)
 	default:
 		r.code, r.failure = exitFailed, fmt.Errorf("run the command: %w", err)
 	}
@@ -234,18 +234,9 @@ func endedWithin(sb sandbox.Lasting, lag time.Duration) bool {
 }
 
 // endedBy is the end of a command whose sandbox ended.
-func (r *insideReport) endedBy(err error) {
-	r.code = exitFailed
-	switch {
-	case errors.Is(err, sandbox.ErrOutOfMemory):
-		r.code, r.ended = exitSignalBase+int(syscall.SIGKILL), "out_of_memory"
-	case errors.Is(err, sandbox.ErrExpired):
-		r.ended = "expired"
-	default:
-		r.ended = "killed"
+func (r *insideReport) endedBy(gone *manager.Gone) {
+	r.code, r.ended, r.failure = exitFailed, gone.Reason, gone
+	if gone.Reason == manager.OutOfMemory {
+		r.code = exitSignalBase + int(syscall.SIGKILL)
 	}
-	if err == nil { // somebody ended it on purpose
-		r.ended, err = "removed", errors.New("the sandbox was removed")
-	}
-	r.failure = err
 }

@@ -41,58 +41,6 @@ func TestOperandsOfACopy(t *testing.T) {
 	}
 }
 
-func TestPorts(t *testing.T) {
-	for _, tt := range []struct {
-		name, word   string
-		inside, host int
-		wantErr      bool
-	}{
-		{"one is both", "8080", 8080, 8080, false},
-		{"two", "80:8080", 80, 8080, false},
-		{"any on the host", "80:0", 80, 0, false},
-		{"none inside is no port", "0", 0, 0, true},
-		{"too large", "65536", 0, 0, true},
-		{"too large on the host", "1:65536", 0, 0, true},
-		{"negative", "-1", 0, 0, true},
-		{"signed", "+80", 0, 0, true},
-		{"an address", "127.0.0.1:80", 0, 0, true},
-		{"three", "1:2:3", 0, 0, true},
-		{"empty", "", 0, 0, true},
-		{"half of a pair", "80:", 0, 0, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inside, host, err := cli.ParsePort(tt.word)
-			if (err != nil) != tt.wantErr || err == nil && (inside != tt.inside || host != tt.host) {
-				t.Errorf("ParsePort(%q) = %d, %d, %v", tt.word, inside, host, err)
-			}
-		})
-	}
-}
-
-func TestLabels(t *testing.T) {
-	for _, tt := range []struct {
-		name, word string
-		wantErr    bool
-	}{
-		{"a key and a value", "team=web", false},
-		{"an empty value", "team=", false},
-		{"an equals sign in the value", "a=b=c", false},
-		{"no value", "team", true},
-		{"no key", "=web", true},
-		{"a key with a space", "a b=c", true},
-		{"a value that controls the terminal", "a=\x1b[2J", true},
-		{"a value that breaks the line", "a=b\nc", true},
-		{"a key that is too long", strings.Repeat("k", 64) + "=v", true},
-		{"a value that is too long", "k=" + strings.Repeat("v", 257), true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if _, err := cli.ParseLabels([]string{tt.word}); (err != nil) != tt.wantErr {
-				t.Errorf("ParseLabels(%q): err = %v, want one: %t", tt.word, err, tt.wantErr)
-			}
-		})
-	}
-}
-
 func TestSizesAsText(t *testing.T) {
 	for n, want := range map[int64]string{
 		-1: "-", 0: "0", 1023: "1023", 1024: "1K", 1536: "1.5K", 512 << 20: "512M", 3 << 29: "1.5G", 1 << 40: "1T", 1<<20 - 1: "1M",

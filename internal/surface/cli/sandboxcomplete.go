@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"airlock/agent"
+	"airlock/internal/sandbox/manager"
+)
+
+// completeSandbox completes the ID of one sandbox, and nothing after it.
+func (p *Program) completeSandbox(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return p.sandboxWords(cmd, nil), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSandboxes completes IDs that are not named yet.
+func (p *Program) completeSandboxes(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return p.sandboxWords(cmd, args), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSandboxThenFiles completes an ID, and files here after it.
+func (p *Program) completeSandboxThenFiles(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return p.sandboxWords(cmd, nil), cobra.ShellCompDirectiveNoFileComp
+}
+
+// sandboxWords are the IDs of the sandboxes that live, but for some.
+func (p *Program) sandboxWords(cmd *cobra.Command, but []string) []string {
+	m, err := p.Sandboxes()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := lookupTime(cmd)
+	defer cancel()
+	list, err := m.List(ctx, nil)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for i := range list {
+		if !beginsWithAny(list[i].ID, but) {
+			out = append(out, list[i].ID+"\t"+describeBox(&list[i]))
+		}
+	}
+	return out
+}
+
+func beginsWithAny(id string, begun []string) bool {
+	for _, b := range begun {
+		if b != "" && strings.HasPrefix(id, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// describeBox is a sandbox in a few words.
+func describeBox(i *manager.Info) string {
+	words := []string{i.State, since(i.Created, time.Now())}
+	if len(i.Labels) > 0 {
+		words = append(words, labelsText(i.Labels))
+	}
+	return cut(strings.Join(append(words, baseText(i)), ", "), 100)
+}
+
+func lookupTime(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(cmd.Context(), completionTime)
+}
+
+// completeProcesses completes an ID and then a command in that sandbox.
+func (p *Program) completeProcesses(running bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) != 1 {
+			return p.completeSandbox(cmd, args, begun)
+		}
+		ctx, cancel := lookupTime(cmd)
+		defer cancel()
+		box, err := p.openBox(ctx, args[0])
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer func() { _ = box.Release() }() // it goes on whatever that says
+		list, err := p.processesOf(ctx, box)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var out []string
+		for i := range list {
+			if list[i].Running || !running {
+				out = append(out, printable(list[i].Process)+"\t"+describeProcess(&list[i]))
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func describeProcess(i *agent.ProcessInfo) string {
+	return cut(processState(i)+", "+firstOf(printable(i.Label), processCommand(i)), 80)
+}
+
+// completeFlags completes the values of the flags of commands that make sandboxes.
+func (p *Program) completeFlags(cmd *cobra.Command) {
+	for name, words := range map[string][]string{
+		"pull": {"missing", "always", "never"}, "ttl-then": {"end", "pause"}, "idle-then": {"end", "pause"},
+		"net": {"none\tno network", "host\tall that this machine reaches", "allow=\tHOST[:PORT],…"},
+	} {
+		if cmd.Flags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	for name, complete := range map[string]cobra.CompletionFunc{"image": p.completeImages, "template": p.completeTemplates} {
+		if cmd.Flags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, complete)
+		}
+	}
+	if cmd.Flags().Lookup("workdir") != nil {
+		_ = cmd.MarkFlagDirname("workdir")
+	}
+}

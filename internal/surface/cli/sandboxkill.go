@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"airlock/agent"
+)
+
+func (p *Program) sandboxKillCmd() *cobra.Command {
+	var grace time.Duration
+	var signal string
+	cmd := &cobra.Command{
+		Use:   "kill ID PROCESS",
+		Short: "End a command in a sandbox, or signal it",
+		Long: `End a command in a sandbox: with SIGTERM, and after --grace with SIGKILL. --signal sends
+just that signal and waits for nothing. PROCESS is a name that airlock sandbox ps shows.`,
+		Example:           "  airlock sandbox kill ID p3\n  airlock sandbox kill ID p3 --signal HUP",
+		Args:              takes(2, 2, "say which command in which sandbox: airlock sandbox kill ID PROCESS; airlock sandbox ps ID lists them"),
+		ValidArgsFunction: p.completeProcesses(true),
+	}
+	cmd.Flags().DurationVar(&grace, "grace", 2*time.Second, "how long it may take to end itself")
+	cmd.Flags().StringVarP(&signal, "signal", "s", "", "send just this one, as in HUP or SIGUSR1")
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if grace < 0 {
+			return p.ends(ctx, *asJSON, usage("--grace %s: it is negative", grace))
+		}
+		if signal != "" && cmd.Flags().Changed("grace") {
+			return p.ends(ctx, *asJSON, usage("--grace and --signal exclude one another: just a signal is not waited for"))
+		}
+		if err := p.kill(ctx, args[0], args[1], signalWord(signal), grace); err != nil {
+			return p.ends(ctx, *asJSON, err)
+		}
+		if *asJSON {
+			return p.printJSON(&killObject{args[1], signalWord(signal), signal == ""})
+		}
+		return nil
+	}
+	return cmd
+}
+
+type killObject struct {
+	Process string `json:"process"`
+	Signal  string `json:"signal,omitempty"` // that was sent
+	Ended   bool   `json:"ended"`            // it is known to have
+}
+
+// signalWord is a signal as the protocol names it.
+func signalWord(word string) string {
+	word = strings.ToUpper(word)
+	if word != "" && !strings.HasPrefix(word, "SIG") {
+		word = "SIG" + word
+	}
+	return word
+}
+
+func (p *Program) kill(ctx context.Context, id, process, signal string, grace time.Duration) error {
+	box, err := p.openBox(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = box.Release() }() // it goes on whatever that says
+	client, err := p.guestOf(ctx, box)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := knownProcess(ctx, client, process); err != nil {
+		return err
+	}
+	ms := grace.Milliseconds()
+	if ms == 0 {
+		ms = -1 // at once
+	}
+	ctx, cancel := context.WithTimeout(ctx, grace+insideGuard)
+	defer cancel()
+	return client.Call(ctx, agent.MethodEnd, agent.EndParams{Process: process, GraceMS: ms}, nil)
+}
+
+// knownProcess refuses a command that is not there, with those that are.
+func knownProcess(ctx context.Context, client *agent.Client, process string) error {
+	list, err := processes(ctx, client)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range list {
+		if list[i].Process == process {
+			return nil
+		}
+		if list[i].Running {
+			names = append(names, printable(list[i].Process))
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("there is no command %s, and none runs in the sandbox", printable(process))
+	}
+	return fmt.Errorf("there is no command %s in the sandbox; those that run are %s", printable(process), strings.Join(names, ", "))
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"airlock/agent"
+	"airlock/internal/sandbox"
+)
+
+func (p *Program) sandboxPsCmd() *cobra.Command {
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:               "ps ID",
+		Short:             "List the commands of a sandbox that run or ended lately",
+		Args:              takes(1, 1, "say in which sandbox: airlock sandbox ps ID"),
+		ValidArgsFunction: p.completeSandbox,
+	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "names of those that run alone, one a line")
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		box, err := p.openBox(ctx, args[0])
+		if err != nil {
+			return p.ends(ctx, *asJSON, err)
+		}
+		defer func() { _ = box.Release() }() // it goes on whatever that says
+		list, err := p.processesOf(ctx, box)
+		switch {
+		case err != nil:
+			return p.ends(ctx, *asJSON, err)
+		case *asJSON:
+			return p.printJSON(list)
+		case quiet:
+			return p.showRunning(list)
+		}
+		return p.showProcesses(list)
+	}
+	return cmd
+}
+
+// processesOf asks a sandbox for its commands.
+func (p *Program) processesOf(ctx context.Context, box sandbox.Lasting) ([]agent.ProcessInfo, error) {
+	client, err := p.guestOf(ctx, box)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return processes(ctx, client)
+}
+
+func processes(ctx context.Context, client *agent.Client) ([]agent.ProcessInfo, error) {
+	res := agent.ProcessesResult{Processes: []agent.ProcessInfo{}}
+	err := client.Call(ctx, agent.MethodProcesses, agent.Empty{}, &res)
+	return res.Processes, err
+}
+
+func (p *Program) showRunning(list []agent.ProcessInfo) error {
+	for i := range list {
+		if !list[i].Running {
+			continue
+		}
+		if _, err := fmt.Fprintln(p.Stdout, printable(list[i].Process)); err != nil {
+			return unwritten(err)
+		}
+	}
+	return nil
+}
+
+func (p *Program) showProcesses(list []agent.ProcessInfo) error {
+	now := time.Now()
+	t := &table{titles: []string{"PROCESS", "STATE", " PID", " AGE", " OUTPUT", "LABEL", "COMMAND"}}
+	for i := range list {
+		info := &list[i]
+		age := since(info.Started, now)
+		if info.Ended != nil {
+			age = span(info.Ended.Sub(info.Started))
+		}
+		t.add(printable(info.Process), processState(info), strconv.Itoa(info.PID), age, bytesText(info.Output), printable(info.Label), processCommand(info))
+	}
+	return p.show(t)
+}
+
+// processState says how a command is: running or attached, or how it ended.
+func processState(i *agent.ProcessInfo) string {
+	switch res := i.Result; {
+	case i.Running && !i.Detached:
+		return "foreground"
+	case i.Running:
+		return "running"
+	case res == nil:
+		return "ended"
+	case res.TimedOut:
+		return "timed out"
+	case res.NotStarted != "":
+		return "not started"
+	case res.Signal != "":
+		return printable(res.Signal)
+	default:
+		return "exit " + strconv.Itoa(res.ExitCode)
+	}
+}
+
+// processCommand is a command on one line.
+func processCommand(i *agent.ProcessInfo) string {
+	switch {
+	case len(i.Argv) > 0:
+		words := make([]string, len(i.Argv))
+		for n, a := range i.Argv {
+			words[n] = quoted(a)
+		}
+		return strings.Join(words, " ")
+	case i.Lang != "":
+		return printable(i.Lang + ": " + i.Cmd)
+	}
+	return printable(i.Cmd)
+}
