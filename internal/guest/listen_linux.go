@@ -61,7 +61,7 @@ func listen(where string, log *slog.Logger) (source, error) {
 		}
 		return &listener{Listener: l, log: log, admit: refuseLocal}, nil
 	}
-	return nil, fmt.Errorf("listen on %q: want vsock:PORT, unix:PATH or stdio", clip(where))
+	return nil, fmt.Errorf("listen on %q: want vsock:PORT, unix:PATH, stdio or mux", clip(where))
 }
 
 // listenUnix binds path. A socket that nobody listens on any more is replaced; anything

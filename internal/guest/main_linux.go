@@ -23,8 +23,9 @@ whoever connects. It is meant to be PID 1 of a sandbox.
 
 usage: airlock-agent [flags]
 
-  --listen WHERE     vsock:PORT, unix:PATH, or stdio for one connection on the
-                     standard input and output (default vsock:52)
+  --listen WHERE     vsock:PORT, unix:PATH, stdio for one connection on the standard
+                     input and output, or mux for any number of them (default
+                     vsock:52)
   --max-frame BYTES  longest line and longest payload (default 67108864)
   --log-level LEVEL  debug, info, warn or error, on standard error (default info)
   --become-root      become root first, with the capabilities there are: for a sandbox
@@ -109,9 +110,12 @@ func run(ctx context.Context, version string, f flags, stdin io.Reader, stdout i
 	}
 	var source source
 	var err error
-	if f.listen == "stdio" {
+	switch f.listen {
+	case "stdio":
 		source, err = openStdioConn(stdin, stdout)
-	} else {
+	case "mux":
+		source, err = openMux(stdin, stdout, log)
+	default:
 		source, err = listen(f.listen, log)
 	}
 	if err != nil {

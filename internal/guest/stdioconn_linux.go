@@ -23,7 +23,7 @@ type stdioConn struct {
 // they are the real ones, nothing that the agent starts or prints can get at them: they
 // are moved to other descriptors, /dev/null takes the place of the input, and stderr
 // that of the output.
-func openStdioConn(stdin io.Reader, stdout io.Writer) (source, error) {
+func openStdioConn(stdin io.Reader, stdout io.Writer) (*stdioConn, error) {
 	c := &stdioConn{Reader: stdin, Writer: stdout}
 	for i, std := range []any{stdin, stdout} {
 		f, ok := std.(*os.File)

@@ -220,13 +220,6 @@ func (c *Conn) Cut() bool {
 	return errors.Is(c.s.err, ErrCut)
 }
 
-// Gone reports whether the other side reads no more.
-func (c *Conn) Gone() bool {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	return c.gone || c.closed || c.s.err != nil
-}
-
 // LocalAddr implements net.Conn.
 func (c *Conn) LocalAddr() net.Addr { return address{} }
 

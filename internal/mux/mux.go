@@ -43,7 +43,7 @@ const (
 
 	window    = 512 << 10      // bytes on their way in one direction of one connection
 	giveBack  = window / 4     // bytes read after which the sender may send as many more
-	maxConns  = 512            // at the same time
+	maxConns  = 1024           // at the same time
 	outLimit  = 64 << 10       // bytes of frames that wait to be written before their senders do
 	maxQueued = 1 << 20        // bytes of frames that wait for nobody; more is a fault of the other side
 	readAhead = 2*maxFrame - 2 // bytes read at a time, and more than the longest frame
