@@ -170,57 +170,84 @@ func (b *baseline) readInherited(from io.Reader) error {
 	}
 }
 
-// Inherit gives the set of a fork what is known of its parent's commits until then: what
-// the parent has let out is no change of the fork either. The zero time is now; of what
-// goes on from a snapshot it is when that was taken. header is the fork's. Where the
-// parent has no set, nothing is to be known.
-func (s *Store) Inherit(ctx context.Context, parent string, header Header, until time.Time) error {
-	unlock, err := s.lockWaiting(ctx, parent, liveWait)
-	if errors.Is(err, ErrNotFound) {
+// Inherit gives the set of a fork, whose header is child, what is known of its parent's
+// commits: what the parent has let out is no change of the fork either. Where the parent
+// has no set, there is nothing to be known.
+func (s *Store) Inherit(ctx context.Context, parent string, child Header) error {
+	lines, err := s.heritage(ctx, parent)
+	if err != nil {
+		return err
+	}
+	return s.endow(child, lines)
+}
+
+// Bequeath writes what is known of a set's commits into the folder dir, for whatever goes
+// on later from where its sandbox is now.
+func (s *Store) Bequeath(ctx context.Context, id, dir string) error {
+	lines, err := s.heritage(ctx, id)
+	if err != nil || len(lines) == 0 {
+		return err
+	}
+	if err := replaceLines(dir, inheritedFile, lines); err != nil {
+		return fmt.Errorf("keep what sandbox %s has let out: %w", id, err)
+	}
+	return nil
+}
+
+// Receive gives the set of a new sandbox, whose header is child, what Bequeath wrote into
+// dir, if that was anything.
+func (s *Store) Receive(_ context.Context, child Header, dir string) error {
+	f, err := os.Open(filepath.Join(dir, inheritedFile))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	h, err := s.readHeader(parent)
-	if err != nil {
+	defer f.Close()
+	b := newBaseline()
+	if err := b.readInherited(f); err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return s.endow(child, b.lines())
+}
+
+func (s *Store) endow(child Header, lines []inheritance) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	if err := s.adopt(child); err != nil {
 		return err
 	}
-	lines, err := s.heritage(parent, h.Reset, until)
-	if err != nil || len(lines) == 0 {
-		return err
-	}
-	if err := s.adopt(header); err != nil {
-		return err
-	}
-	if err := replaceLines(s.Dir(header.ID), inheritedFile, lines); err != nil {
-		return fmt.Errorf("change set %s: %w", header.ID, err)
+	if err := replaceLines(s.Dir(child.ID), inheritedFile, lines); err != nil {
+		return fmt.Errorf("change set %s: %w", child.ID, err)
 	}
 	return nil
 }
 
-// heritage is what a set's commits until then come to.
-func (s *Store) heritage(id string, reset int, until time.Time) ([]inheritance, error) {
-	b := newBaseline()
-	if err := b.inherit(filepath.Join(s.Dir(id), inheritedFile)); err != nil {
-		return nil, fmt.Errorf("change set %s: %w", id, err)
+// heritage is what a set's commits come to.
+func (s *Store) heritage(ctx context.Context, id string) ([]inheritance, error) {
+	unlock, err := s.lockWaiting(ctx, id, liveWait)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
 	}
-	// One that was cut short counts for nothing yet: the fork finds the host changed, and says so.
-	done, _, err := readEntries(s.Dir(id))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	h, err := s.readHeader(id)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.readBaseline(id, h.Reset)
 	if err != nil {
 		return nil, fmt.Errorf("change set %s: %w", id, err)
 	}
-	m := committer{entries: done}
-	standing := m.active()
-	for _, j := range done {
-		b.noteLeft(j)
-	}
-	for _, j := range standing {
-		if j.num > reset && (until.IsZero() || !j.entry.Time.After(until)) {
-			b.noteOut(j)
-		}
-	}
+	return b.lines(), nil
+}
+
+// lines are the baseline as another set takes it over.
+func (b *baseline) lines() []inheritance {
 	var lines []inheritance
 	for p, o := range b.out {
 		n, known := b.left[p]
@@ -231,7 +258,7 @@ func (s *Store) heritage(id string, reset int, until time.Time) ([]inheritance, 
 			lines = append(lines, inheritance{Path: p, Known: true, Left: n})
 		}
 	}
-	return lines, nil
+	return lines
 }
 
 // replaceLines replaces a file of dir by one with these lines, so that a crash leaves the

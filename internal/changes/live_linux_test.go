@@ -285,7 +285,9 @@ func TestAnUndoneCommitIsAChangeAgain(t *testing.T) {
 
 func TestAPartCanBeLetOutAndTakenBack(t *testing.T) {
 	l := newLiving(t, func(h *host) { h.file("/w/b", "1") })
-	now := func() *layer { return up().file("./w/a", "a").file("./w/b", "2").dir("./w/d/", 0o755).file("./w/d/f", "f") }
+	now := func() *layer {
+		return up().file("./w/a", "a").file("./w/b", "2").dir("./w/d/", 0o755).file("./w/d/f", "f")
+	}
 	l.changes(now())
 	if r := l.commit("/w/d/f"); r.Remaining != 2 || r.State != changes.Kept || len(r.Along) != 1 {
 		t.Errorf("the report: %+v", r)

@@ -82,11 +82,11 @@ func TestWhatTheHostHasByItselfWasLetOut(t *testing.T) {
 const otherID = "bbbbbbbbbbbbbbbb"
 
 // fork is another sandbox with the same upper layer.
-func (l *living) fork(until time.Time) *living {
+func (l *living) fork() *living {
 	l.t.Helper()
 	f := *l
 	f.id = otherID
-	if err := l.store.Inherit(l.t.Context(), l.id, f.header(true), until); err != nil {
+	if err := l.store.Inherit(l.t.Context(), l.id, f.header(true)); err != nil {
 		l.t.Fatalf("Inherit: %v", err)
 	}
 	return &f
@@ -97,7 +97,7 @@ func TestAForkHasTheCommitsOfItsParent(t *testing.T) {
 	now := func() *layer { return up().file("./w/old", "2").gone("./w/gone").file("./w/new", "n") }
 	l.changes(now())
 	l.commit()
-	f := l.fork(time.Time{})
+	f := l.fork()
 	f.want(now())
 	f.want(up().file("./w/old", "3").gone("./w/gone"), `deleted "/w/new" old:file`, `modified "/w/old" old:file new:file`)
 	f.commit()
@@ -112,9 +112,9 @@ func TestAForkHasTheCommitsOfItsParent(t *testing.T) {
 	f.has("/w/old", "2")
 	f.want(now())
 	// And a fork of the fork.
-	g := f.fork(time.Time{})
+	g := f.fork()
 	g.id = "cccccccccccccccc"
-	if err := f.store.Inherit(t.Context(), f.id, g.header(true), time.Time{}); err != nil {
+	if err := f.store.Inherit(t.Context(), f.id, g.header(true)); err != nil {
 		t.Fatal(err)
 	}
 	g.want(now())
@@ -124,17 +124,24 @@ func TestASnapshotKnowsTheCommitsBeforeItAlone(t *testing.T) {
 	l := newLiving(t, nil)
 	l.changes(up().file("./w/a", "1"))
 	l.commit()
-	taken := time.Now()
+	saved := t.TempDir()
+	if err := l.store.Bequeath(t.Context(), l.id, saved); err != nil {
+		t.Fatal(err)
+	}
 	l.changes(up().file("./w/a", "1").file("./w/later", "2"))
 	l.commit()
-	f := l.fork(taken)
+	f := *l
+	f.id = otherID
+	if err := f.store.Receive(t.Context(), changes.Header{ID: otherID, Live: true}, saved); err != nil {
+		t.Fatal(err)
+	}
 	f.want(up().file("./w/a", "1")) // and no deletion of what it never had
 	f.want(up(), `deleted "/w/a" old:file`)
 }
 
 func TestAForkOfWhatHasNoSetNeedsNone(t *testing.T) {
 	l := newLiving(t, nil)
-	f := l.fork(time.Time{})
+	f := l.fork()
 	f.want(up().file("./w/a", "1"), `added "/w/a" new:file`)
 	if list, err := l.store.List(); err != nil || len(list) != 1 {
 		t.Errorf("the store: %v, %v", list, err)

@@ -43,14 +43,6 @@ func (r *Runner) Living(ctx context.Context, sb sandbox.Lasting, of *Lived) (*ch
 	return r.lived(ctx, &own, true, sb.Upper)
 }
 
-// Last is Living for a sandbox that is about to be ended: what is read then is the last
-// of it.
-func (r *Runner) Last(ctx context.Context, sb sandbox.Lasting, of *Lived) (*changes.Set, error) {
-	own := *of
-	own.ID, own.Started = sb.ID(), sb.Started()
-	return r.lived(ctx, &own, false, sb.Upper)
-}
-
 // Expired reads the tar of the upper layer that a sandbox left behind whose time was over.
 func (r *Runner) Expired(ctx context.Context, name string, of *Lived) (*changes.Set, error) {
 	f, err := os.Open(name)
@@ -112,15 +104,53 @@ func (r *Runner) never(of *Lived) ([]string, error) {
 	return slices.Compact(list), nil
 }
 
-// Fork gives the set of a fork, or of what goes on from a snapshot that was taken at until,
-// what is known of the commits of the sandbox that it comes from. The zero time is now.
-func (r *Runner) Fork(ctx context.Context, parent string, child *Lived, until time.Time) error {
-	if child.Image != "" {
-		return nil
-	}
+// Forked gives the set of a fork what is known of its parent's commits.
+func (r *Runner) Forked(ctx context.Context, parent, child string) error {
 	store, err := r.Store()
 	if err != nil {
 		return err
 	}
-	return store.Inherit(ctx, parent, child.header(r.UID, true), until)
+	return store.Inherit(ctx, parent, r.newcomer(child))
+}
+
+// Saved writes that into the folder of a snapshot, and Restored gives it to the set of a
+// sandbox that goes on from there.
+func (r *Runner) Saved(ctx context.Context, id, dir string) error {
+	store, err := r.Store()
+	if err != nil {
+		return err
+	}
+	return store.Bequeath(ctx, id, dir)
+}
+
+// Restored is Saved's other side.
+func (r *Runner) Restored(ctx context.Context, dir, id string) error {
+	store, err := r.Store()
+	if err != nil {
+		return err
+	}
+	return store.Receive(ctx, r.newcomer(id), dir)
+}
+
+// Anew forgets what a sandbox changed that begins again over the files as they are.
+func (r *Runner) Anew(ctx context.Context, id string) error {
+	store, err := r.Store()
+	if err != nil {
+		return err
+	}
+	return store.Forget(ctx, id, true)
+}
+
+// Ended notes that a sandbox lives no more: what was read of its changes last stays.
+func (r *Runner) Ended(ctx context.Context, id string) error {
+	store, err := r.Store()
+	if err != nil {
+		return err
+	}
+	return store.Ended(ctx, id)
+}
+
+// newcomer is the header of a set that nothing was read of yet.
+func (r *Runner) newcomer(id string) changes.Header {
+	return changes.Header{ID: id, UID: r.UID, Live: true}
 }
