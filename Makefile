@@ -86,6 +86,8 @@ fuzz: ## run every fuzz target for FUZZTIME (10s, all of them within some minute
 deadcode: ## list functions that neither a program nor a test reaches
 	@$(TOOL) deadcode -test ./... || echo "deadcode could not look (not a failure of check)"
 
+# Beside crun, runc and bubblewrap where they are installed, and with a static busybox; without
+# them it says what was not measured.
 bench: ## measure, and write docs/benchmarks.md; BENCHFLAGS are handed on
 	$(GO) run ./cmd/airlock-bench -write $(BENCHFLAGS)
 

