@@ -27,6 +27,9 @@ func main() {
 	if code, ok := guestAgent(os.Args); ok {
 		os.Exit(code)
 	}
+	if isNetGate(os.Args) {
+		os.Exit(netGate())
+	}
 	// Most of what it does is short and leaves little behind: collect it less often.
 	debug.SetGCPercent(gcPercent)
 	os.Exit(run(context.Background(), arguments(os.Args)))

@@ -68,9 +68,11 @@ func wire() (*cli.Program, func(), error) {
 			Host:     hostAgent(log),
 		}, err
 	})
+	kept := newKeeping(&dirs, driver, runner, recorder(record), log)
 	box := &toolbox{dirs: &dirs, builtins: builtins, log: log}
 	p := &cli.Program{
 		Version: version, Driver: driver, Runner: runner, Store: store, Record: record, Gate: guard, Plans: plans,
+		Sandboxes: kept.manager, Images: kept.images,
 		Tools: box.registry, Bridge: box.bridge, Diagnose: diagnoses(&dirs), Lines: lines, Terminal: terminal,
 		Settings: func() (*config.Config, error) { return config.Load(dirs.setting("config.yaml")) },
 		Model:    models(dirs.setting("config.yaml")),
@@ -78,6 +80,7 @@ func wire() (*cli.Program, func(), error) {
 	}
 	return p, func() {
 		box.end()
+		kept.end()
 		closeRecord()
 	}, nil
 }

@@ -126,8 +126,17 @@ func (k *keeper) handle(req *request, file *os.File) reply {
 		if err != nil {
 			return failure(err)
 		}
-		go k.watch()
+		if k.last == nil || !k.last.plan.Wait {
+			go k.watch()
+		}
 		return reply{Notes: notes}
+	case req.Op == opRun && k.last != nil && k.last.plan.Wait:
+		k.last.plan.Wait = false
+		if err := k.begin(nil); err != nil {
+			return failure(err)
+		}
+		go k.watch()
+		return reply{}
 	case req.Op == opKeep && k.last != nil:
 		k.kept = true
 		return reply{}
@@ -199,25 +208,33 @@ func (k *keeper) start() (notes []string, err error) {
 	if fd, err := unix.PidfdOpen(k.pid, 0); err == nil {
 		k.pidfd = fd
 	}
+	if p.Lasting != nil && p.Lasting.Wait {
+		return notes, nil
+	}
+	return notes, k.begin(notes)
+}
+
+// begin has what was made run, and reaches the guest agent.
+func (k *keeper) begin(notes []string) error {
 	if err := k.run(); err != nil {
-		return nil, err
+		return err
 	}
 	if k.last != nil {
-		return notes, k.last.serve(notes)
+		return k.last.serve(notes)
 	}
 	// From here on the guest's ends are the monitor's alone, so that the driver sees
 	// the end of the connection when the sandbox ends.
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer null.Close()
 	for _, fd := range []int{0, 1} {
 		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return notes, nil
+	return nil
 }
 
 // run starts the sandbox, or has it go on from what was saved.

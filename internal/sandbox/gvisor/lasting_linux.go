@@ -46,14 +46,11 @@ func (d *Driver) Restore(ctx context.Context, spec *sandbox.LastingSpec, dir str
 }
 
 func (d *Driver) keep(ctx context.Context, spec *sandbox.LastingSpec, restore string) (sandbox.Lasting, error) {
-	b, engine, err := d.newBox(ctx, &spec.Spec)
+	b, engine, err := d.newLasting(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	b.lasting = &lastPlan{
-		Times: spec.Times, Expired: spec.Expired, Gate: spec.Gate, GateInput: spec.GateInput, Restore: restore,
-		Ended: filepath.Join(d.endedDir(), b.spec.ID), Files: spec.Limits.Files,
-	}
+	b.lasting.Restore = restore
 	if restore != "" {
 		if b.saved, err = readSaved(restore); err != nil {
 			return nil, err
@@ -66,7 +63,25 @@ func (d *Driver) keep(ctx context.Context, spec *sandbox.LastingSpec, restore st
 	if err := b.start(ctx, engine); err != nil {
 		return nil, errors.Join(err, b.abandon())
 	}
-	l, err := d.openDir(ctx, b.dir)
+	return b.handOver(ctx)
+}
+
+// newLasting is newBox for a sandbox that lasts.
+func (d *Driver) newLasting(ctx context.Context, spec *sandbox.LastingSpec) (*box, string, error) {
+	b, engine, err := d.newBox(ctx, &spec.Spec)
+	if err != nil {
+		return nil, "", err
+	}
+	b.lasting = &lastPlan{
+		Times: spec.Times, Expired: spec.Expired, Gate: spec.Gate, GateInput: spec.GateInput,
+		Ended: filepath.Join(d.endedDir(), b.spec.ID),
+	}
+	return b, engine, nil
+}
+
+// handOver leaves a sandbox that runs to its keeper, and opens it as anybody does.
+func (b *box) handOver(ctx context.Context) (sandbox.Lasting, error) {
+	l, err := b.driver.openDir(ctx, b.dir)
 	if err == nil {
 		_, err = b.call(ctx, request{Op: opKeep}, nil)
 	}

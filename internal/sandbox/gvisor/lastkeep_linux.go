@@ -91,6 +91,7 @@ func mustDup(f *os.File) int {
 func (l *last) serve(notes []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastDeadline)
 	defer cancel()
+	l.plan.About.Engine = engineVersion()
 	l.plan.About.Notes = append(l.plan.About.Notes, notes...)
 	for _, f := range l.theirs {
 		f.Close()

@@ -15,7 +15,7 @@ func (b *box) prepareLasting(p *plan) error {
 		b.started = b.saved.Started
 	}
 	l := b.lasting
-	l.About = about{ID: b.spec.ID, Dir: b.dir, Identity: b.Identity(), Started: b.started, Image: b.spec.Root != ""}
+	l.About = about{ID: b.spec.ID, Dir: b.dir, Identity: b.Identity(), Agents: b.agents, Started: b.started, Image: b.spec.Root != ""}
 	p.Lasting = l
 	return os.WriteFile(filepath.Join(b.dir, lastingMark), nil, 0o600)
 }

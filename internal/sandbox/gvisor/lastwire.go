@@ -58,11 +58,12 @@ type lastPlan struct {
 	Gate      []string      `json:"gate,omitempty"`
 	GateInput []byte        `json:"gate_input,omitempty"`
 	Restore   string        `json:"restore,omitempty"`  // a checkpoint's folder; "": start
+	Wait      bool          `json:"wait,omitempty"`     // prepare all, and go on at opRun
 	SavedBy   string        `json:"saved_by,omitempty"` // the engine's version that did
 	Ended     string        `json:"ended"`              // where the keeper writes how it ended
 	Agents    string        `json:"agents"`
-	Files     int64         `json:"files,omitempty"`
-	About     about         `json:"about"`
+
+	About about `json:"about"`
 }
 
 // about is what does not change of a sandbox.
@@ -72,6 +73,8 @@ type about struct {
 	Identity string    `json:"identity"`
 	Started  time.Time `json:"started"`
 	Notes    []string  `json:"notes,omitempty"`
+	Agents   string    `json:"agents"`
+	Engine   string    `json:"engine"` // its version: the keeper's own
 	Image    bool      `json:"image,omitempty"`
 }
 

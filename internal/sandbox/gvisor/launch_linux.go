@@ -19,7 +19,9 @@ import (
 )
 
 func (b *box) start(ctx context.Context, engine string) error {
-	if err := b.makeDir(); err != nil {
+	if b.dir != "" {
+		// It is there already.
+	} else if err := b.makeDir(); err != nil {
 		return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
 	}
 	// The keeper takes some milliseconds to come up; what it needs is written meanwhile.
@@ -125,9 +127,8 @@ func (b *box) launch(engine string) error {
 	go b.watch()
 	go b.listen()
 	if b.lasting != nil {
-		fromHost.Close()
-		fromGuest.Close()
-		return nil
+		// Its keeper makes streams of its own.
+		return errors.Join(fromHost.Close(), fromGuest.Close())
 	}
 	b.client = agent.NewClient(duplex{fromGuest, fromHost}, &agent.Options{Logger: b.driver.log, NoHandshake: true})
 	return nil

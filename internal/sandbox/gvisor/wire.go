@@ -15,6 +15,7 @@ const KeeperName = "airlock-keeper"
 const (
 	opStart = "start" // Plan; answered when the sandbox runs
 	opUpper = "upper" // freeze, write the upper layer to the file that comes along
+	opRun   = "run"   // of one whose plan said Wait: start it, or have it go on
 	opKeep  = "keep"  // of one that lasts: its driver may go from now on
 )
 
