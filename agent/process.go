@@ -120,6 +120,9 @@ func (o *ExecOptions) needs() []string {
 	if o.TTY != nil {
 		needs = append(needs, CapTTY)
 	}
+	if o.Detach || o.KeepOutput != 0 || o.Label != "" {
+		needs = append(needs, CapProcesses)
+	}
 	return needs
 }
 
@@ -156,12 +159,16 @@ type Process struct {
 	res  ExecResult // with err, set before done is closed
 	err  error
 
-	input inputState
+	input  inputState
+	follow *follow // of Attach's; nil: of a command that ends with its request
 }
 
 // start sends the request and waits until it is on its way.
 func (c *Client) start(ctx context.Context, method string, params any, s Streams) (*Process, error) {
-	p := &Process{c: c, done: make(chan struct{})}
+	return c.begin(ctx, &Process{c: c, done: make(chan struct{})}, method, params, s)
+}
+
+func (c *Client) begin(ctx context.Context, p *Process, method string, params any, s Streams) (*Process, error) {
 	sent := make(chan struct{})
 	notes := make(chan any, 1)
 	spec := rpc.Call{Method: method, Params: params, Notes: notes, Sent: func(id uint64) {
@@ -218,6 +225,7 @@ func (p *Process) output(notes <-chan any, answered, sent <-chan struct{}, s Str
 	var failed error
 	write := func(note any) {
 		out := note.(*OutputParams)
+		p.follow.take(out)
 		if failed != nil || len(out.Data) == 0 {
 			return
 		}
@@ -259,7 +267,12 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Cancel has the guest end the command. It does not wait: Wait does, and the result says
 // Canceled unless the command had ended before.
-func (p *Process) Cancel() { p.c.cancel(p.id) }
+//
+// One of Attach's is only let go of: the command goes on, with its input open.
+func (p *Process) Cancel() {
+	p.follow.letGo()
+	p.c.cancel(p.id)
+}
 
 // Signal sends a signal to the command's process group: see SignalParams for names.
 func (p *Process) Signal(ctx context.Context, signal string) error {

@@ -190,7 +190,8 @@ type SignalParams struct {
 // OutputParams carry what an exec printed: Data as base64, or the frame's raw payload.
 type OutputParams struct {
 	ID     uint64 `json:"id"`
-	Stream string `json:"stream"` // "stdout" or "stderr"; a terminal's is "stdout"
+	Stream string `json:"stream"`           // "stdout" or "stderr"; a terminal's is "stdout"
+	Offset int64  `json:"offset,omitempty"` // to attach: of its first byte, in order over both streams; what is skipped is no longer kept
 	Data   []byte `json:"data,omitempty"`
 }
 

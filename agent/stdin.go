@@ -110,7 +110,9 @@ func (p *Process) feed(ctx context.Context, sent, answered <-chan struct{}, stdi
 					readErr = err
 					mu.Unlock()
 				}
-				_ = p.CloseInput(ctx)
+				if !p.follow.isLetGo() {
+					_ = p.CloseInput(ctx)
+				}
 				return
 			}
 		}
