@@ -26,7 +26,8 @@ func (p *Program) changesCmd() *cobra.Command {
 		Short: "Show kept change sets, or what one of them changes",
 		Long: `Without ID, list the change sets there are; of their changes, those outside the working
 folder are counted behind a +. With an ID, or the beginning of one, list what it changes;
---diff shows it as a unified diff.`,
+--diff shows it as a unified diff. A sandbox that lives is read anew, and stands still for
+that moment.`,
 		Args:              takes(0, 1, "airlock changes shows one change set at a time; write airlock changes [ID]"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,11 +39,11 @@ folder are counted behind a +. With an ID, or the beginning of one, list what it
 				if asDiff {
 					return usage("--diff wants the ID of a change set; airlock changes lists them")
 				}
-				return p.listSets(store, asJSON, all)
+				return p.listSets(cmd.Context(), store, asJSON, all)
 			}
-			set, err := store.Load(args[0])
+			set, err := p.freshSet(cmd.Context(), store, args[0])
 			if err != nil {
-				return fail(commitCode(err), explainSet(err))
+				return ofSet(err)
 			}
 			switch {
 			case asJSON:
@@ -95,8 +96,16 @@ func explainSet(err error) error {
 	return err
 }
 
+// ofSet is an error about a change set as a command ends with it.
+func ofSet(err error) error {
+	if _, said := errors.AsType[*codeError](err); said {
+		return err
+	}
+	return fail(commitCode(err), explainSet(err))
+}
+
 // completeSets completes the IDs of change sets.
-func (p *Program) completeSets(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (p *Program) completeSets(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -108,21 +117,28 @@ func (p *Program) completeSets(_ *cobra.Command, args []string, _ string) ([]str
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	if live, err := p.living(cmd.Context()); err == nil {
+		list = withLiving(list, live)
+	}
 	var out []string
 	for _, h := range list {
-		out = append(out, fmt.Sprintf("%s\t%s, %s", h.ID, h.State, printable(strings.Join(h.Command, " "))))
+		out = append(out, fmt.Sprintf("%s\t%s, %s", h.ID, setState(&h), printable(strings.Join(h.Command, " "))))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (p *Program) listSets(store *changes.Store, asJSON, all bool) error {
+func (p *Program) listSets(ctx context.Context, store *changes.Store, asJSON, all bool) error {
 	list, err := store.List()
 	if err != nil {
 		return fail(exitFailed, err)
 	}
+	live, err := p.living(ctx)
+	if err != nil {
+		return err
+	}
 	shown := []changes.Header{}
-	for _, h := range list {
-		if all || h.State == changes.Kept || h.State == changes.Committed {
+	for _, h := range withLiving(list, live) {
+		if all || h.Live || h.State == changes.Kept || h.State == changes.Committed {
 			shown = append(shown, h)
 		}
 	}
@@ -139,10 +155,21 @@ func (p *Program) listSets(store *changes.Store, asJSON, all bool) error {
 		if h.Outside > 0 {
 			count += "+" + strconv.Itoa(h.Outside)
 		}
-		fmt.Fprintf(p.Stdout, "%-16s  %-9s  %-16s  %7s  %s\n", h.ID, h.State, h.Created.Local().Format("2006-01-02 15:04"),
+		if h.Live {
+			count = "-" // what was read last may be long out of date; its ID reads it anew
+		}
+		fmt.Fprintf(p.Stdout, "%-16s  %-9s  %-16s  %7s  %s\n", h.ID, setState(&h), h.Created.Local().Format("2006-01-02 15:04"),
 			count, cut(printable(strings.Join(h.Command, " ")), 60))
 	}
 	return nil
+}
+
+// setState is a set's state as a person reads it.
+func setState(h *changes.Header) string {
+	if h.Live {
+		return "live"
+	}
+	return string(h.State)
 }
 
 // printJSON prints v on stdout, one value a line.
@@ -163,7 +190,7 @@ func (p *Program) setJSON(set *changes.Set) error {
 }
 
 func (p *Program) showSet(set *changes.Set, all bool) error {
-	fmt.Fprintf(p.Stdout, "%s  %s  %s  in %s\n  %s\n", set.ID, set.State, set.Created.Local().Format(time.DateTime),
+	fmt.Fprintf(p.Stdout, "%s  %s  %s  in %s\n  %s\n", set.ID, setState(&set.Header), set.Created.Local().Format(time.DateTime),
 		printable(string(set.WorkDir)), printable(strings.Join(set.Command, " ")))
 	err := changes.List(p.Stdout, set, &changes.ListOptions{All: all, Color: p.color(p.Stdout)})
 	if err != nil {

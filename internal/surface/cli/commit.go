@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"airlock/internal/changes"
+	"airlock/internal/executor"
+	"airlock/internal/sandbox/manager"
 )
 
 func (p *Program) commitCmd() *cobra.Command {
@@ -21,7 +24,10 @@ PATH, which may lie outside the working folder.
 
 A path that has changed on the host since the sandbox saw it is a conflict: nothing is
 committed then, and every such path is named. What a commit replaces is kept, and
-airlock undo puts it back. A commit that was interrupted is finished by doing it again.`,
+airlock undo puts it back. A commit that was interrupted is finished by doing it again.
+
+A sandbox that lives goes on: what was let out is no change any more, and what it changes
+later is the next commit's.`,
 		Args:              takes(1, math.MaxInt, "say which change set: airlock commit ID [PATH…]; airlock changes lists them"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,27 +39,10 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 			if err != nil {
 				return err
 			}
-			id, err := store.Resolve(args[0])
+			wish := &commitWish{paths: paths, force: force, dry: dry, quiet: asJSON || dry, row: &decisionRow{Paths: paths, Force: force}}
+			rep, err := p.commitFresh(cmd.Context(), store, args[0], wish)
 			if err != nil {
-				return fail(commitCode(err), explainSet(err))
-			}
-			named, err := p.named(cmd.Context(), store, id, paths, asJSON || dry, nil)
-			if err != nil {
-				return fail(commitCode(err), explainSet(err))
-			}
-			var rep *changes.CommitReport
-			do := func() (*decisionResult, error) {
-				var err error
-				rep, err = store.Commit(cmd.Context(), id, &changes.CommitOptions{Paths: paths, Force: force, DryRun: dry, Refuse: p.refuse(cmd.Context(), store, named, nil)})
-				return commitResult(rep), err
-			}
-			if dry { // which changes nothing
-				_, err = do()
-			} else {
-				err = p.recorded(cmd.Context(), rowCommit, id, &decisionRow{Paths: paths, Force: force}, do)
-			}
-			if err != nil {
-				return fail(commitCode(err), explainSet(err))
+				return ofSet(err)
 			}
 			if asJSON {
 				return p.printJSON(rep)
@@ -71,6 +60,52 @@ airlock undo puts it back. A commit that was interrupted is finished by doing it
 	return cmd
 }
 
+// A commitWish says what to commit of a set.
+type commitWish struct {
+	paths      []changes.Path // none: all of the work
+	force, dry bool
+	quiet      bool // nobody is asked
+	row        *decisionRow
+}
+
+// commitFresh commits a set, read anew where its sandbox lives.
+func (p *Program) commitFresh(ctx context.Context, store *changes.Store, arg string, wish *commitWish) (rep *changes.CommitReport, err error) {
+	id, info, err := p.which(ctx, store, arg)
+	if err != nil {
+		return nil, err
+	}
+	if info == nil {
+		return p.commitSet(ctx, store, id, wish)
+	}
+	err = p.holding(ctx, id, "commit", func(ctx context.Context, _ *manager.Manager, box *manager.Box) error {
+		if _, err := p.Runner.Living(ctx, box.Lasting, LivedOf(&box.Info)); err != nil && !errors.Is(err, changes.ErrInterrupted) {
+			return err
+		}
+		rep, err = p.commitSet(ctx, store, id, wish)
+		return err
+	})
+	return rep, err
+}
+
+// commitSet commits a set as it was read, past the gate and into the record.
+func (p *Program) commitSet(ctx context.Context, store *changes.Store, id string, wish *commitWish) (rep *changes.CommitReport, err error) {
+	named, err := p.named(ctx, store, id, wish.paths, wish.quiet, nil)
+	if err != nil {
+		return nil, err
+	}
+	do := func() (*decisionResult, error) {
+		var err error
+		rep, err = store.Commit(ctx, id, &changes.CommitOptions{Paths: wish.paths, Force: wish.force, DryRun: wish.dry, Refuse: p.refuse(ctx, store, named, nil)})
+		return commitResult(rep), err
+	}
+	if wish.dry { // which changes nothing
+		_, err = do()
+	} else {
+		err = p.recorded(ctx, rowCommit, id, wish.row, do)
+	}
+	return rep, err
+}
+
 // commitCode is 1 where a person has to decide, and 125 where airlock failed.
 func commitCode(err error) int {
 	if _, ok := errors.AsType[*changes.ConflictError](err); ok {
@@ -78,7 +113,7 @@ func commitCode(err error) int {
 	}
 	for _, theirs := range []error{
 		changes.ErrNoMatch, changes.ErrRefused, changes.ErrNotUndoable, changes.ErrNotFound, changes.ErrAmbiguous,
-		changes.ErrBusy, changes.ErrState, changes.ErrInterrupted,
+		changes.ErrBusy, changes.ErrState, changes.ErrInterrupted, executor.ErrOwnFiles,
 	} {
 		if errors.Is(err, theirs) {
 			return exitGeneral
@@ -133,7 +168,8 @@ func (p *Program) discardCmd() *cobra.Command {
 		Use:   "discard ID…",
 		Short: "Throw kept change sets away",
 		Long: `Throw the contents of kept change sets away. They cannot be committed afterwards; their
-list of changes stays, for airlock changes --all.`,
+list of changes stays, for airlock changes --all. A sandbox that lives begins anew over the
+files as they are, with what ran in it ended.`,
 		Args:              takes(1, math.MaxInt, "say which change sets: airlock discard ID…; airlock changes lists them"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -142,24 +178,39 @@ list of changes stays, for airlock changes --all.`,
 				return err
 			}
 			for _, arg := range args {
-				discard := store.Discard
-				id, err := store.Resolve(arg)
-				if err != nil && slices.Contains(damaged(store), arg) {
-					id, err, discard = arg, nil, store.Remove
+				if err := p.discardSet(cmd.Context(), store, arg); err != nil {
+					return ofSet(err)
 				}
-				if err == nil {
-					err = p.recorded(cmd.Context(), rowDiscard, id, &decisionRow{}, func() (*decisionResult, error) {
-						return &decisionResult{State: changes.Discarded}, discard(id)
-					})
-				}
-				if err != nil {
-					return fail(commitCode(err), explainSet(err))
-				}
-				p.say("discarded %s", id)
 			}
 			return nil
 		},
 	}
+}
+
+func (p *Program) discardSet(ctx context.Context, store *changes.Store, arg string) error {
+	discard := store.Discard
+	id, info, err := p.which(ctx, store, arg)
+	if err != nil && slices.Contains(damaged(store), arg) {
+		id, err, discard = arg, nil, store.Remove
+	}
+	switch {
+	case err != nil:
+		return err
+	case info != nil:
+		if err := p.discardLiving(ctx, store, id); err != nil {
+			return err
+		}
+		p.say("discarded what %s changed; it began anew", id)
+		return nil
+	}
+	err = p.recorded(ctx, rowDiscard, id, &decisionRow{}, func() (*decisionResult, error) {
+		return &decisionResult{State: changes.Discarded}, discard(id)
+	})
+	if err != nil {
+		return err
+	}
+	p.say("discarded %s", id)
+	return nil
 }
 
 // damaged are the sets that cannot be read any more: they are thrown away as a whole, by
