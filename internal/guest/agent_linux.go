@@ -40,6 +40,7 @@ type Agent struct {
 	left    *leftovers    // output pipes that outlived their command
 	cgroups *cgroups
 	rest    rest
+	tunnels *tunnels
 	keeps   atomic.Bool // a command was started whose rest may run on
 
 	mu       sync.Mutex
@@ -78,6 +79,7 @@ func New(opts *Options) (*Agent, error) {
 		budget:   newBudget(answerBudget),
 		left:     newLeftovers(),
 		cgroups:  newCgroups(log),
+		tunnels:  newTunnels(),
 		stops:    map[uint64]context.CancelFunc{},
 	}
 	a.chunks.New = func() any { return new([chunkSize]byte) }
@@ -117,6 +119,7 @@ func (a *Agent) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 		MaxInFlight: maxInFlight,
 		Inline:      inline,
 		Control:     control,
+		Last:        last,
 		Gone:        goneCheck(conn),
 		Logger:      a.log,
 	})
@@ -133,6 +136,7 @@ func (a *Agent) Close() error {
 	}
 	a.mu.Unlock()
 	a.serving.Wait()
+	a.tunnels.close()
 	a.rest.stop()
 	a.left.close()
 	a.cgroups.sweep()
@@ -163,6 +167,7 @@ func capabilities() []string {
 	return []string{
 		agent.CapExec, agent.CapStream, agent.CapInput, agent.CapTTY,
 		agent.CapCancel, agent.CapFiles, agent.CapRaw, agent.CapRest,
+		agent.CapTunnels, agent.CapArchives,
 	}
 }
 

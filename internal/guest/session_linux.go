@@ -70,6 +70,16 @@ func methodOf(name string) method {
 		return (*session).rename
 	case agent.MethodRemove:
 		return (*session).remove
+	case agent.MethodDial:
+		return (*session).dial
+	case agent.MethodListen:
+		return (*session).listen
+	case agent.MethodAccept:
+		return (*session).accept
+	case agent.MethodPack:
+		return (*session).pack
+	case agent.MethodUnpack:
+		return (*session).unpack
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ const (
 	OwnersNone Owners = iota // whoever unpacks
 	OwnersOne                // all to UID and GID
 	OwnersKeep               // to the tar's numeric owners
+	OwnersTry                // to the tar's numeric owners where that can be, else to whoever unpacks
 )
 
 // Replace says what an entry may put itself in the place of. A file, link or pipe always

@@ -55,7 +55,7 @@ func (u *unpacker) symlink(parent folder, path []string, h *tar.Header) error {
 	}
 	name := path[len(path)-1]
 	if uid, gid, ok := u.owner(h); ok {
-		if err := parent.lown(name, uid, gid); err != nil {
+		if err := u.owned(parent.lown(name, uid, gid), uid, gid); err != nil {
 			return err
 		}
 	}
@@ -220,10 +220,18 @@ func (u *unpacker) owner(h *tar.Header) (uid, gid int, ok bool) {
 	switch u.opts.Owners {
 	case OwnersOne:
 		return u.opts.UID, u.opts.GID, true
-	case OwnersKeep:
+	case OwnersKeep, OwnersTry:
 		return h.Uid, h.Gid, true
 	}
 	return 0, 0, false
+}
+
+// owned is what a try to give something away means.
+func (u *unpacker) owned(err error, uid, gid int) error {
+	if err == nil || u.opts.Owners == OwnersTry && notOurs(err) {
+		return nil
+	}
+	return fmt.Errorf("give it to %d:%d: %w", uid, gid, err)
 }
 
 // perm is the mode that an entry ends with.
@@ -239,8 +247,8 @@ func (u *unpacker) perm(h *tar.Header) uint32 {
 // the set-id bits and capabilities away.
 func (u *unpacker) dress(f file, h *tar.Header) error {
 	if uid, gid, ok := u.owner(h); ok {
-		if err := f.own(uid, gid); err != nil {
-			return fmt.Errorf("give it to %d:%d: %w", uid, gid, err)
+		if err := u.owned(f.own(uid, gid), uid, gid); err != nil {
+			return err
 		}
 	}
 	if err := f.chmod(u.perm(h)); err != nil {

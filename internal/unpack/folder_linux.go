@@ -1,6 +1,8 @@
 package unpack
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +19,7 @@ type folder struct{ fd int }
 
 const (
 	openFlags   = unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
+	direntBytes = 16 << 10
 	folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | openFlags
 )
 
@@ -236,6 +239,9 @@ func unsupported(err error) bool {
 	return err == unix.ENOTSUP || err == unix.EPERM || err == unix.ENOSYS
 }
 
+// notOurs are the errors of an owner that nobody here may give to, or that does not exist here.
+func notOurs(err error) bool { return err == unix.EPERM || err == unix.EINVAL }
+
 func isRoot() bool { return unix.Geteuid() == 0 }
 
 // dup is the folder once more, to be closed by itself.
@@ -246,3 +252,58 @@ func (f folder) dup() (folder, error) {
 
 // nameAllowed tells what can be one name in a folder.
 func nameAllowed(string) bool { return true }
+
+// read opens a regular file and nothing else.
+func (f folder) read(name string) (file, stat, error) {
+	fd, err := openat(f.fd, name, unix.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return file{-1}, stat{}, err
+	}
+	st, err := fstat(fd)
+	if err == nil && st.kind != kindFile {
+		err = ErrKind
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return file{-1}, st, err
+	}
+	return file{fd}, st, nil
+}
+
+func (f file) Read(p []byte) (n int, err error) {
+	err = retry(func() error {
+		n, err = unix.Read(f.fd, p)
+		return err
+	})
+	if n == 0 && err == nil && len(p) > 0 {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
+
+// each calls do with the names in the folder, in no order, and with their kinds where the file system tells
+// them and 0 where not. It keeps few of them in memory. The folder is read once.
+func (f folder) each(do func(name string, kind uint32) error) error {
+	buf := make([]byte, direntBytes)
+	for {
+		n := 0
+		err := retry(func() (err error) {
+			n, err = unix.Getdents(f.fd, buf)
+			return err
+		})
+		if err != nil || n <= 0 {
+			return err
+		}
+		for rest := buf[:n]; len(rest) > 0; {
+			size := int(binary.NativeEndian.Uint16(rest[16:]))
+			name, _, _ := bytes.Cut(rest[19:size], []byte{0})
+			kind := uint32(rest[18]) << 12 // DT_REG and the like are S_IFREG's upper bits
+			rest = rest[size:]
+			if s := string(name); s != "." && s != ".." {
+				if err := do(s, kind); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}

@@ -132,6 +132,20 @@ func (f folder) names() ([]string, error) {
 	return names, cause(err)
 }
 
+// each calls do with the names in the folder, in no order.
+func (f folder) each(do func(name string, kind uint32) error) error {
+	names, err := f.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := do(name, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f folder) create(name string, perm uint32) (file, error) {
 	out, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fs.FileMode(perm))
 	return file{f: out, in: f.root, name: name}, cause(err)
@@ -208,6 +222,7 @@ func (f file) times(t time.Time) error {
 	return cause(f.in.Chtimes(f.name, time.Time{}, t))
 }
 
+func notOurs(error) bool     { return true }
 func unsupported(error) bool { return true }
 func isRoot() bool           { return false }
 
