@@ -14,7 +14,6 @@ import (
 	"airlock/internal/hostview"
 	"airlock/internal/image"
 	"airlock/internal/netgate"
-	"airlock/internal/sandbox"
 	"airlock/internal/sandbox/gvisor"
 	"airlock/internal/sandbox/manager"
 )
@@ -41,7 +40,7 @@ func newKeeping(d *dirs, driver *gvisor.Driver, runner *executor.Runner, record 
 	})
 	k.manager = sync.OnceValues(func() (*manager.Manager, error) {
 		m := manager.New(&manager.Options{
-			Dir: d.state, Driver: endings{driver}, Images: images(k.images), View: k.view, Gate: k.gate,
+			Dir: d.state, Driver: driver, Ended: ended(driver), Forget: driver.Forget, Changes: liveChanges{runner}, Images: images(k.images), View: k.view, Gate: k.gate,
 			Record: record.Record, Logger: log,
 		})
 		k.mu.Lock()
@@ -79,20 +78,18 @@ func (k *keeping) gate(ctx context.Context, req *manager.GateRequest) (*manager.
 		return nil, err
 	}
 	g := &manager.Gate{Argv: []string{exe, gateArgument}, Ports: gatePorts}
+	plan, err := netPlan(&req.Net)
+	if err != nil {
+		return nil, err
+	}
 	in := &gateInput{State: k.dirs.state, Settings: k.dirs.setting("config.yaml")}
 	if req.Input != nil {
-		// A fork's: with the secrets that its parent has. Ports of the host are its parent's as well.
+		// A fork's: with the secrets that its parent has, and what else is its own.
 		if err := json.Unmarshal(req.Input, in); err != nil {
 			return nil, fmt.Errorf("what the parent's gate was started with: %w", err)
 		}
-		for i := range in.Config.Publish {
-			in.Config.Publish[i].HostPort = 0
-		}
+		in.Config.Allow, in.Config.Publish = plan.Allow, plan.Publish
 	} else {
-		plan, err := netPlan(&req.Net)
-		if err != nil {
-			return nil, err
-		}
 		config, err := plan.Hold(ctx, os.LookupEnv)
 		if err != nil {
 			return nil, err
@@ -157,17 +154,23 @@ func gatePorts(said []byte) ([]manager.Port, error) {
 	return ports, nil
 }
 
-// endings is the driver as the manager asks it.
-type endings struct{ *gvisor.Driver }
-
-func (d endings) Ended(_ context.Context, id string) (manager.Ending, bool) {
-	e, ok := d.Driver.Ended(id)
-	return manager.Ending{Reason: e.Reason, Time: e.At, Text: e.Text}, ok
+// ended says how a sandbox ended, as its keeper wrote it down.
+func ended(driver *gvisor.Driver) func(string) (manager.Ending, bool) {
+	return func(id string) (manager.Ending, bool) {
+		e, ok := driver.Ended(id)
+		return manager.Ending{Reason: e.Reason, Time: e.At, Text: e.Text}, ok
+	}
 }
 
-func (d endings) Forget(_ context.Context, id string) error {
-	d.Driver.Forget(id)
-	return nil
+// liveChanges keeps change sets for the manager.
+type liveChanges struct{ *executor.Runner }
+
+func (c liveChanges) Expired(ctx context.Context, info *manager.Info, tar string) error {
+	_, err := c.Runner.Expired(ctx, tar, &executor.Lived{
+		ID: info.ID, Image: info.Image, WorkDir: info.WorkDir, Hidden: info.Hidden, Hide: info.Hide, Show: info.Show,
+		Started: info.Started, Command: []string{"airlock", "sandbox"},
+	})
+	return err
 }
 
 // images is the store as the manager asks it.
@@ -188,20 +191,32 @@ func (open images) Use(ctx context.Context, ref, pull, owner string, progress an
 	if err != nil {
 		return nil, err
 	}
+	return ready(img), nil
+}
+
+// ready is an image as the manager knows it.
+func ready(img *image.Image) *manager.Image {
 	out := &manager.Image{Digest: img.ID, Root: img.RootDir, WorkDir: img.Config.WorkingDir, User: img.Config.User, Env: map[string]string{}}
 	for _, line := range img.Config.Env {
 		name, value, _ := strings.Cut(line, "=")
 		out.Env[name] = value
 	}
-	return out, nil
+	return out
 }
 
-func (open images) Hold(ctx context.Context, digest, owner string) error {
+func (open images) Hold(ctx context.Context, digest, owner string) (*manager.Image, error) {
 	store, err := open()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return store.Hold(ctx, digest, owner)
+	if err := store.Hold(ctx, digest, owner); err != nil {
+		return nil, err
+	}
+	img, err := store.Inspect(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	return ready(img), nil
 }
 
 func (open images) Release(ctx context.Context, owner string) error {
@@ -222,6 +237,6 @@ func (open images) Owners(ctx context.Context) ([]string, error) {
 
 var (
 	_ manager.Images  = images(nil)
-	_ manager.Endings = endings{}
-	_ sandbox.Keeping = endings{}
+	_ manager.Changes = liveChanges{}
+	_ manager.Forker  = (*gvisor.Driver)(nil)
 )
