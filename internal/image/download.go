@@ -59,7 +59,7 @@ func (r *remote) fetchAlone(ctx context.Context, l layer, report func(State, int
 	d := &download{remote: r, layer: l, report: report}
 	part := r.store.path(partFolder, name+partSuffix)
 	if err := d.run(ctx, part); err != nil {
-		if full(err) { // it would be in the way of what makes room
+		if full(err) || errors.Is(err, ErrCorrupt) { // in the way of what makes room, or of no use
 			_ = os.Remove(part)
 		}
 		return r.explain(err)
@@ -110,7 +110,7 @@ func (d *download) run(ctx context.Context, part string) (err error) {
 		}
 		// What another process left may be damaged, by a crash of the machine for one.
 		if !wasOld {
-			return errors.Join(wrongDigest(d.layer.digest, got, "as it came"), os.Remove(part))
+			return wrongDigest(d.layer.digest, got, "as it came")
 		}
 	}
 }

@@ -79,14 +79,14 @@ func (r *root) add(ctx context.Context, i int, sent io.Reader, report func(read 
 	}
 	res, err := unpack.Into(ctx, r.fs(), ended(tar), r.unpackOptions(max, limits.Entries-r.sum.entries))
 	r.left += res.Left
-	if err != nil {
-		return limitOf(err)
-	}
 	// What follows the tar's end is of the digests, too.
 	for _, rest := range []io.Reader{tar, in} {
-		if _, err := io.Copy(io.Discard, rest); err != nil {
-			return fmt.Errorf("behind the last file: %w", err)
+		if err == nil {
+			_, err = io.Copy(io.Discard, rest)
 		}
+	}
+	if err != nil {
+		return whatWrong(ctx, limitOf(err), in)
 	}
 	r.sum.bytes += res.Bytes
 	r.sum.entries += res.Entries
@@ -121,6 +121,17 @@ func limitOf(err error) error {
 		return fmt.Errorf("%w: %w", ErrLimit, err)
 	case errors.Is(err, unpack.ErrFormat):
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
+// whatWrong finds out whether an error comes from what was sent being damaged.
+func whatWrong(ctx context.Context, err error, sent io.Reader) error {
+	if ctx.Err() != nil || errors.Is(err, ErrLimit) || errors.Is(err, ErrCorrupt) || full(err) {
+		return err
+	}
+	if _, damaged := io.Copy(io.Discard, sent); errors.Is(damaged, ErrCorrupt) {
+		return damaged
 	}
 	return err
 }

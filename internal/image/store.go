@@ -82,6 +82,7 @@ func Open(dir string, opts *Options) (*Store, error) {
 	if err := checkOwner(dir, info); err != nil {
 		return nil, err
 	}
+	// Others could put files in an image's way, or run its set-uid programs.
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("images: others can read them: %w", err)
@@ -92,7 +93,6 @@ func Open(dir string, opts *Options) (*Store, error) {
 			return nil, fmt.Errorf("images: %w; set AIRLOCK_HOME to a folder that you can write to", err)
 		}
 	}
-	// Others could put files in an image's way, or run its set-uid programs.
 	return s, nil
 }
 
