@@ -19,11 +19,12 @@ const (
 	maxAnswerHeader = 256 << 10
 )
 
-// handler answers requests of plain HTTP, and makes tunnels of connections.
-func (p *proxy) handler(forward http.Handler) http.Handler {
+// handler answers requests of plain HTTP, and makes tunnels of connections. ctx is the tunnels': a request's own ends
+// when its client has said its last, which in a tunnel is no reason to end.
+func (p *proxy) handler(ctx context.Context, forward http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect {
-			p.handleConnect(w, r)
+			p.handleConnect(ctx, w, r)
 		} else {
 			p.handleRequest(w, r, forward)
 		}
@@ -207,7 +208,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // handleConnect makes a tunnel of the connection.
-func (p *proxy) handleConnect(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) handleConnect(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	e := Event{At: p.now(), Kind: KindConnect, Host: r.RequestURI}
 	host, text, err := net.SplitHostPort(r.RequestURI)
 	port := 0
@@ -220,7 +221,7 @@ func (p *proxy) handleConnect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.Host, e.Port = host, port
-	far, v, refused, err := p.open(r.Context(), &e)
+	far, v, refused, err := p.open(ctx, &e)
 	switch {
 	case refused != nil:
 		p.answerConnect(w, &e, http.StatusForbidden, refused.rule)
@@ -240,7 +241,7 @@ func (p *proxy) handleConnect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer near.finish()
-	p.relay(r.Context(), near, far, v, &e)
+	p.relay(ctx, near, far, v, &e)
 }
 
 // answerConnect says why there is no tunnel. The connection is of no use then.

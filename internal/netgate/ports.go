@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxForwarded = 256 // connections through published ports at once; more wait
+	maxForwarded = 192 // connections through published ports at once; more wait
 	anyPortTries = 8
 )
 

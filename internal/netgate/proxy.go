@@ -59,7 +59,7 @@ func (p *proxy) run(ctx context.Context) {
 	transport := p.transport()
 	defer transport.CloseIdleConnections()
 	server := &http.Server{
-		Handler:           p.handler(p.forwarder(transport)),
+		Handler:           p.handler(ctx, p.forwarder(transport)),
 		ReadHeaderTimeout: greetTimeout,
 		IdleTimeout:       keepTimeout,
 		MaxHeaderBytes:    maxHeader,
