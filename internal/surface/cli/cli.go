@@ -62,6 +62,9 @@ type Program struct {
 	Sandboxes func() (*manager.Manager, error)
 	Images    func() (*image.Store, error)
 
+	// EngineLog is what the engine wrote of a sandbox that lasts; nil: nobody keeps that.
+	EngineLog func(ctx context.Context, id string) (string, error)
+
 	// Terminal puts tools' questions.
 	Terminal *Terminal
 

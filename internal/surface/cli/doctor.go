@@ -12,16 +12,23 @@ import (
 )
 
 func (p *Program) doctorCmd() *cobra.Command {
-	var asJSON bool
+	var asJSON, fix bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what works on this machine, and how to mend what does not",
 		Long: `Say what works on this machine, and how to mend what does not. It tries a sandbox out, and
-removes what sandboxes left behind that were killed. The exit code is 1 where something fails.`,
+removes what sandboxes left behind that were killed. --fix removes besides what nobody owns
+any more: folders, control groups and processes of keepers that are gone, records of
+sandboxes that no longer run, snapshots that were never whole, and what is left of pulls.
+The exit code is 1 where something fails.`,
 		Args: takes(0, 0, "airlock doctor takes no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := p.Driver.Check(cmd.Context())
-			findings = append(findings, p.checkLeftovers(cmd), p.checkRun(cmd), p.checkModel(cmd.Context()))
+			findings = append(findings, p.checkLeftovers(cmd))
+			if fix {
+				findings = append(findings, p.repair(cmd.Context())...)
+			}
+			findings = append(findings, p.checkBoxes(cmd.Context()), p.checkRun(cmd), p.checkModel(cmd.Context()))
 			if asJSON {
 				return p.doctorJSON(findings)
 			}
@@ -29,6 +36,7 @@ removes what sandboxes left behind that were killed. The exit code is 1 where so
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&fix, "fix", false, "remove what nobody owns any more")
 	return cmd
 }
 

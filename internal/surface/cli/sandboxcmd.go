@@ -37,8 +37,8 @@ too: {"error": "…"}.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.sandboxCreateCmd(), p.sandboxListCmd(), p.sandboxInspectCmd(), p.sandboxExecCmd(), p.sandboxCodeCmd(), p.sandboxShellCmd(),
-		p.sandboxPsCmd(), p.sandboxKillCmd(), p.sandboxPauseCmd(), p.sandboxResumeCmd(), p.sandboxSnapshotCmd(), p.sandboxSnapshotsCmd(),
-		p.sandboxRestoreCmd(), p.sandboxForkCmd(), p.sandboxStatsCmd(), p.sandboxForwardCmd(), p.sandboxPruneCmd())
+		p.sandboxPsCmd(), p.sandboxAttachCmd(), p.sandboxLogsCmd(), p.sandboxKillCmd(), p.sandboxPauseCmd(), p.sandboxResumeCmd(), p.sandboxSnapshotCmd(), p.sandboxSnapshotsCmd(),
+		p.sandboxRestoreCmd(), p.sandboxForkCmd(), p.sandboxStatsCmd(), p.sandboxForwardCmd(), p.sandboxCpCmd(), p.sandboxPruneCmd())
 	return p.family(cmd)
 }
 

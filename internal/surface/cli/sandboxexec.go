@@ -32,7 +32,7 @@ func (f *execFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "set a variable: NAME=VALUE, or NAME for its value here")
 	fl.StringVarP(&f.user, "user", "u", "", "run it as this user: NAME, UID or UID:GID")
 	fl.DurationVar(&f.timeout, "timeout", 0, "end it after this long, as in 90s; 0: no limit")
-	fl.BoolVarP(&f.detach, "detach", "d", false, "start it in the background, and print its name")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "start it in the background, and print its name; with --stdin its input stays open for attach")
 	fl.StringVar(&f.label, "label", "", "a word for airlock sandbox ps, of one in the background")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object at the end instead of its output")
 }
@@ -151,8 +151,6 @@ func (p *Program) execOptions(f *execFlags, fl *pflag.FlagSet, info *manager.Inf
 		return nil, usage("--timeout %s: it is negative", f.timeout)
 	case f.json && f.tty:
 		return nil, usage("--json and --tty exclude one another: what stands on a terminal is no object")
-	case f.detach && (f.tty || f.input):
-		return nil, usage("--detach leaves no terminal and no input to the command; airlock sandbox attach --stdin reaches it later")
 	case f.label != "" && !f.detach:
 		return nil, usage("--label is for a command in the background; write --detach, too")
 	case len(f.label) > maxProcessLabel:

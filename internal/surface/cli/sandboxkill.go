@@ -71,35 +71,43 @@ func (p *Program) kill(ctx context.Context, id, process, signal string, grace ti
 		return err
 	}
 	defer client.Close()
-	if err := knownProcess(ctx, client, process); err != nil {
+	if _, err := findProcess(ctx, client, process); err != nil {
 		return err
 	}
-	ms := grace.Milliseconds()
-	if ms == 0 {
-		ms = -1 // at once
+	if signal == "" {
+		ms := grace.Milliseconds()
+		if ms == 0 {
+			ms = -1 // at once
+		}
+		ctx, cancel := context.WithTimeout(ctx, grace+insideGuard)
+		defer cancel()
+		return client.EndProcess(ctx, agent.EndParams{Process: process, GraceMS: ms})
 	}
-	ctx, cancel := context.WithTimeout(ctx, grace+insideGuard)
-	defer cancel()
-	return client.Call(ctx, agent.MethodEnd, agent.EndParams{Process: process, GraceMS: ms}, nil)
-}
-
-// knownProcess refuses a command that is not there, with those that are.
-func knownProcess(ctx context.Context, client *agent.Client, process string) error {
-	list, err := processes(ctx, client)
+	proc, err := client.Attach(ctx, agent.AttachParams{Process: process, From: -1}, &agent.Streams{})
 	if err != nil {
 		return err
+	}
+	defer proc.Cancel()
+	return proc.Signal(ctx, signal)
+}
+
+// findProcess finds a command by its name; the error lists those that run.
+func findProcess(ctx context.Context, client *agent.Client, process string) (*agent.ProcessInfo, error) {
+	list, err := client.Processes(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var names []string
 	for i := range list {
 		if list[i].Process == process {
-			return nil
+			return &list[i], nil
 		}
 		if list[i].Running {
 			names = append(names, printable(list[i].Process))
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("there is no command %s, and none runs in the sandbox", printable(process))
+		return nil, fmt.Errorf("there is no command %s in the sandbox, and none runs", printable(process))
 	}
-	return fmt.Errorf("there is no command %s in the sandbox; those that run are %s", printable(process), strings.Join(names, ", "))
+	return nil, fmt.Errorf("there is no command %s in the sandbox; those that run are %s", printable(process), strings.Join(names, ", "))
 }

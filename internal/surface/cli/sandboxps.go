@@ -51,13 +51,11 @@ func (p *Program) processesOf(ctx context.Context, box sandbox.Lasting) ([]agent
 		return nil, err
 	}
 	defer client.Close()
-	return processes(ctx, client)
-}
-
-func processes(ctx context.Context, client *agent.Client) ([]agent.ProcessInfo, error) {
-	res := agent.ProcessesResult{Processes: []agent.ProcessInfo{}}
-	err := client.Call(ctx, agent.MethodProcesses, agent.Empty{}, &res)
-	return res.Processes, err
+	list, err := client.Processes(ctx)
+	if list == nil {
+		list = []agent.ProcessInfo{} // [] in JSON
+	}
+	return list, err
 }
 
 func (p *Program) showRunning(list []agent.ProcessInfo) error {

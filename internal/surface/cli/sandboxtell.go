@@ -90,7 +90,10 @@ func (p *Program) execEnds(ctx context.Context, asJSON bool, id string, err erro
 // detachIn starts a command in the background.
 func (p *Program) detachIn(ctx context.Context, box *manager.Box, f *execFlags, options *agent.ExecOptions, work *insideWork) error {
 	id := box.Info.ID
-	options.Detach, options.Label, options.KeepOutput = true, f.label, box.Info.Limits.Output
+	options.Label, options.KeepOutput, options.Input = f.label, box.Info.Limits.Output, f.input
+	if f.tty {
+		options.TTY = &agent.TTY{Rows: 24, Cols: 80}
+	}
 	client, err := p.guestOf(ctx, box)
 	if err != nil {
 		return p.execEnds(ctx, f.json, id, err)
@@ -98,9 +101,9 @@ func (p *Program) detachIn(ctx context.Context, box *manager.Box, f *execFlags, 
 	defer client.Close()
 	var res agent.ExecResult
 	if work.lang != "" {
-		res, err = client.RunCode(ctx, agent.ExecCodeParams{Lang: work.lang, Code: work.code, ExecOptions: *options}, nil)
+		res, err = client.SpawnCode(ctx, agent.ExecCodeParams{Lang: work.lang, Code: work.code, ExecOptions: *options})
 	} else {
-		res, err = client.Run(ctx, agent.ExecParams{Argv: work.argv, ExecOptions: *options}, nil)
+		res, err = client.Spawn(ctx, agent.ExecParams{Argv: work.argv, ExecOptions: *options})
 	}
 	rep := &insideReport{id: id, res: res, process: res.Process}
 	call := &insideCall{id: id, name: work.name(), json: f.json}
@@ -123,12 +126,17 @@ func (p *Program) detachIn(ctx context.Context, box *manager.Box, f *execFlags, 
 // patience is how long a connection to a sandbox may take before it is asked whether it is paused.
 const patience = 300 * time.Millisecond
 
-// guestOf connects to the sandbox's agent. A paused sandbox takes no connection: that is an error.
+// guestOf connects to the sandbox's agent.
 func (p *Program) guestOf(ctx context.Context, box sandbox.Lasting) (*agent.Client, error) {
+	return awake(ctx, box, box.Client)
+}
+
+// awake makes a connection to a sandbox. A paused one takes none: that is an error, and no wait.
+// The connection does not end with the context that connect is given.
+func awake[T any](ctx context.Context, box sandbox.Lasting, connect func(ctx context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	connected := make(chan struct{})
-	looked := make(chan struct{})
+	connected, looked := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(looked)
 		select {
@@ -140,11 +148,11 @@ func (p *Program) guestOf(ctx context.Context, box sandbox.Lasting) (*agent.Clie
 			cancel(sandbox.ErrPaused)
 		}
 	}()
-	client, err := box.Client(ctx)
+	conn, err := connect(ctx)
 	close(connected)
 	<-looked
 	if err != nil && errors.Is(context.Cause(ctx), sandbox.ErrPaused) {
-		return nil, sandbox.ErrPaused
+		err = sandbox.ErrPaused
 	}
-	return client, err
+	return conn, err
 }
