@@ -21,7 +21,10 @@ import (
 
 // writeHidden writes the upper layer to start from and reports whether it is needed: not
 // when none of the paths exists.
-func writeHidden(file string, paths []string) (bool, error) {
+//
+// One folder, through, stays to be reached nevertheless, if it is not empty: what is hidden above it is an empty folder, in
+// which there is the way to it and nothing else.
+func writeHidden(file string, paths []string, through string) (bool, error) {
 	hidden, err := existing(paths)
 	if err != nil || len(hidden) == 0 {
 		return false, err
@@ -32,7 +35,7 @@ func writeHidden(file string, paths []string) (bool, error) {
 	}
 	defer f.Close()
 	buf := bufio.NewWriter(f)
-	if err := hiddenTar(tar.NewWriter(buf), hidden); err != nil {
+	if err := hiddenTar(tar.NewWriter(buf), hidden, through); err != nil {
 		return false, err
 	}
 	return true, errors.Join(buf.Flush(), f.Close())
@@ -79,7 +82,7 @@ func existing(paths []string) ([]string, error) {
 
 // hiddenTar writes whiteouts with the folders above them as the host has them, which
 // the overlay shows in their place.
-func hiddenTar(w *tar.Writer, hidden []string) error {
+func hiddenTar(w *tar.Writer, hidden []string, through string) error {
 	if err := folderEntry(w, "/"); err != nil {
 		return err
 	}
@@ -92,6 +95,12 @@ func hiddenTar(w *tar.Writer, hidden []string) error {
 					return err
 				}
 			}
+		}
+		if strings.HasPrefix(through, p+"/") {
+			if err := wayThrough(w, p, through); err != nil {
+				return err
+			}
+			continue
 		}
 		h := &tar.Header{Name: "." + p, Typeflag: tar.TypeChar, Format: tar.FormatPAX}
 		if err := w.WriteHeader(h); err != nil {
@@ -109,6 +118,22 @@ func ancestors(p string) []string {
 	}
 	slices.Reverse(dirs)
 	return dirs
+}
+
+// wayThrough writes the folders from p to through as the overlay has those that were made anew: nothing
+// below them shines through.
+func wayThrough(w *tar.Writer, p, through string) error {
+	for _, dir := range append(ancestors(through), through) {
+		if dir != p && !strings.HasPrefix(dir, p+"/") {
+			continue
+		}
+		h := &tar.Header{Name: "." + dir + "/", Typeflag: tar.TypeDir, Format: tar.FormatPAX, Mode: 0o755, ModTime: time.Now()}
+		h.PAXRecords = map[string]string{"SCHILY.xattr.trusted.overlay.opaque": "y"}
+		if err := w.WriteHeader(h); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 func folderEntry(w *tar.Writer, dir string) error {

@@ -296,6 +296,8 @@ func engineConfig(p *plan) (*config.Config, error) {
 		"ignore-cgroups":              strconv.FormatBool(p.Cgroup == ""),
 		"allow-rootfs-tar-annotation": strconv.FormatBool(p.Hidden),
 		"host-settings":               "ignore",
+		// What is restored has the plan of what was saved, but for the hidden paths, which are in its files.
+		"restore-spec-validation": "ignore",
 		// A shared empty network namespace would stay behind as a mount.
 		"gofer-network-namespace": "new",
 	}

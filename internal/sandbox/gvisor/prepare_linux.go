@@ -65,7 +65,7 @@ func (b *box) prepare() (*plan, error) {
 	case b.spec.Root != "":
 		p.Hidden, err = b.writeNetworkFiles()
 	default:
-		p.Hidden, err = writeHidden(filepath.Join(b.dir, "hidden.tar"), b.spec.Hide)
+		p.Hidden, err = writeHidden(filepath.Join(b.dir, "hidden.tar"), b.spec.Hide, b.agents)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("hide paths: %w", err)
