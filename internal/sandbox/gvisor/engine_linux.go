@@ -27,6 +27,9 @@ func Dispatch(name string) {
 	switch base := filepath.Base(name); {
 	case strings.HasPrefix(base, "runsc"), name == "/proc/self/exe":
 		// The second is how the engine starts its unmounter.
+		if base == "runsc-sandbox" || base == "runsc-gofer" {
+			restLater()
+		}
 		maincli.Main()
 		os.Exit(0)
 	case base == KeeperName:

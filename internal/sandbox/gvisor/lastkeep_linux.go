@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,7 +110,7 @@ func (l *last) serve(notes []string) error {
 	}
 	go l.accept()
 	go l.watchTimes()
-	debug.FreeOSMemory() // it waits from here on
+	restLater()
 	return nil
 }
 
