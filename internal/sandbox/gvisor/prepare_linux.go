@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -111,15 +110,16 @@ func (b *box) agentArgs() []string {
 	args := []string{"airlock-agent", "--listen", "stdio"}
 	if b.lasting != nil {
 		args[0], args[2] = b.agentsInside()+"/"+agentName, "mux"
-		if n := b.spec.Limits.Files; n > 0 {
-			args = append(args, "--files", strconv.FormatInt(n, 10))
-		}
 	}
 	if os.Geteuid() != 0 && b.spec.Root == "" {
 		args = append(args, "--become-root")
 	}
 	return args
 }
+
+// agentFiles are the open files that the guest agent may have whatever the limit of its commands is. It raises its
+// own limit to this and hands on the lower one; a command can raise that as well, to no more than this.
+const agentFiles = 1024
 
 // cgroupMount is where the sandbox's own control groups are seen inside.
 const cgroupMount = "/sys/fs/cgroup"
@@ -162,6 +162,9 @@ func (b *box) ociSpec(p *plan) (*specs.Spec, error) {
 			},
 		},
 		Annotations: map[string]string{},
+	}
+	if n := b.spec.Limits.Files; n > 0 {
+		spec.Process.Rlimits = []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: uint64(n), Hard: uint64(max(n, agentFiles))}}
 	}
 	b.network(spec)
 	if uid != 0 {
