@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +41,7 @@ too: {"error": "…"}.`,
 	}
 	cmd.AddCommand(p.sandboxCreateCmd(), p.sandboxListCmd(), p.sandboxInspectCmd(), p.sandboxExecCmd(), p.sandboxCodeCmd(), p.sandboxShellCmd(),
 		p.sandboxPsCmd(), p.sandboxAttachCmd(), p.sandboxLogsCmd(), p.sandboxKillCmd(), p.sandboxPauseCmd(), p.sandboxResumeCmd(), p.sandboxSnapshotCmd(), p.sandboxSnapshotsCmd(),
-		p.sandboxRestoreCmd(), p.sandboxForkCmd(), p.sandboxStatsCmd(), p.sandboxForwardCmd(), p.sandboxCpCmd(), p.sandboxPruneCmd())
+		p.sandboxRestoreCmd(), p.sandboxForkCmd(), p.sandboxStatsCmd(), p.sandboxForwardCmd(), p.sandboxCpCmd(), p.sandboxRmCmd(), p.sandboxPruneCmd())
 	return p.family(cmd)
 }
 
@@ -171,35 +174,60 @@ func (p *Program) openBox(ctx context.Context, id string) (*manager.Box, error) 
 	return m.Open(ctx, id)
 }
 
-// eachID does something with every sandbox that was named. One that fails leaves the others
-// their turn; its error is said with its name.
+// eachID does something with everything that was named, one after the other. One that fails
+// leaves the others their turn; its error is said with its name.
 func (p *Program) eachID(ctx context.Context, args []string, asJSON bool, do func(ctx context.Context, id string) (any, error)) error {
-	all := []any{}
-	failed := false
-	for _, arg := range args {
-		v, err := do(ctx, arg)
-		if err != nil {
-			failed = true
-			err = p.explainBox(ctx, err)
-			v = &failure{ID: printable(arg), Error: err.Error()}
-			p.say("%s: %v", printable(arg), err)
-		}
-		if v != nil {
-			all = append(all, v)
-		}
+	return p.eachOf(ctx, args, asJSON, 1, do)
+}
+
+// eachOf is eachID with several at once.
+func (p *Program) eachOf(ctx context.Context, args []string, asJSON bool, atOnce int, do func(ctx context.Context, id string) (any, error)) error {
+	done := make([]any, len(args))
+	var failed atomic.Bool
+	var running sync.WaitGroup
+	turn := make(chan struct{}, atOnce)
+	for i, arg := range args {
+		turn <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
+		running.Go(func() {
+			defer func() { <-turn }()
+			v, err := do(ctx, arg)
+			if err != nil {
+				failed.Store(true)
+				v = p.failedOne(ctx, arg, err)
+			}
+			done[i] = v
+		})
 	}
+	running.Wait()
 	if asJSON {
+		all := slices.DeleteFunc(done, func(v any) bool { return v == nil })
 		if err := p.printJSON(all); err != nil {
 			return err
 		}
 	}
-	if failed {
+	switch {
+	case failed.Load():
+		return fail(exitFailed, nil)
+	case ctx.Err() != nil && !asJSON:
+		return ctx.Err()
+	case ctx.Err() != nil:
 		return fail(exitFailed, nil)
 	}
 	return nil
+}
+
+// failedOne says what went wrong with one of several.
+func (p *Program) failedOne(ctx context.Context, arg string, err error) *failure {
+	err = p.explainBox(ctx, err)
+	text := err.Error()
+	if code, ok := errors.AsType[*codeError](err); ok && code.err == nil {
+		text = "it failed; see above"
+	}
+	p.say("%s: %s", printable(arg), text)
+	return &failure{ID: arg, Error: text}
 }
 
 // jsonFlag adds --json.

@@ -68,6 +68,11 @@ func (p *Program) made(ctx context.Context, signals *endSignals, asJSON bool, in
 		p.say("%s", printable(note))
 	}
 	if asJSON {
+		if m, err := p.Sandboxes(); err == nil {
+			if now, err := m.Inspect(ctx, info.ID); err == nil {
+				info = now // with how it is
+			}
+		}
 		return p.printJSON(info)
 	}
 	if _, err := fmt.Fprintln(p.Stdout, info.ID); err != nil {
@@ -87,6 +92,9 @@ func (p *Program) tellPorts(info *manager.Info) {
 // interrupted is ends for what a signal may have ended: the code is then the signal's.
 func (p *Program) interrupted(ctx context.Context, signals *endSignals, asJSON bool, err error) error {
 	code := signals.code()
+	if told, ok := errors.AsType[*codeError](err); ok && told.err == nil && code != 0 {
+		return fail(code, nil)
+	}
 	if code == 0 || !errors.Is(err, context.Canceled) {
 		return p.ends(ctx, asJSON, err)
 	}

@@ -60,6 +60,9 @@ there is no such command, 125 the sandbox ended or airlock failed.`,
 		ValidArgsFunction:     p.completeSandbox,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, argv, err := execArgs(cmd, args)
+			if help, _ := cmd.Flags().GetBool("help"); help {
+				return cmd.Help()
+			}
 			if err != nil {
 				return p.ends(cmd.Context(), f.json, err)
 			}
@@ -80,8 +83,11 @@ func execArgs(cmd *cobra.Command, args []string) (id string, argv []string, err 
 		return "", nil, usage("say in which sandbox, and what: %s ID -- CMD [ARG…]; airlock sandbox list shows those there are", cmd.CommandPath())
 	}
 	id, argv = args[0], args[1:]
-	if len(argv) > 0 && argv[0] == "--" {
-		argv = argv[1:]
+	if len(argv) > 0 && strings.HasPrefix(argv[0], "-") { // flags may stand behind the ID as well
+		if err := cmd.Flags().Parse(argv); err != nil {
+			return "", nil, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+		}
+		argv = cmd.Flags().Args()
 	}
 	switch {
 	case len(argv) == 0:

@@ -71,6 +71,12 @@ func (p *Program) showRunning(list []agent.ProcessInfo) error {
 }
 
 func (p *Program) showProcesses(list []agent.ProcessInfo) error {
+	if len(list) == 0 {
+		if _, err := fmt.Fprintln(p.Stdout, "No commands. airlock sandbox exec runs one."); err != nil {
+			return unwritten(err)
+		}
+		return nil
+	}
 	now := time.Now()
 	t := &table{titles: []string{"PROCESS", "STATE", " PID", " AGE", " OUTPUT", "LABEL", "COMMAND"}}
 	for i := range list {
