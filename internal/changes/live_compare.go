@@ -43,12 +43,13 @@ func (c *comparer) standing(p Path, e *layerEntry) (letOut, bool) {
 	return o, differs(&now, o.node) == ""
 }
 
-// keepOut notes what was let out and stands, so that an undo finds it.
+// keepOut notes what was let out and stands, so that an undo finds it. What another
+// sandbox let out, of which this is a fork, is not undone here.
 func (c *comparer) keepOut(p Path, e *layerEntry, o letOut) {
 	ch := Change{Path: p, Scope: c.scopes.scope(p), Old: o.before, LetOut: o.num}
 	switch {
-	case o.node == nil && o.before == nil:
-		return // it came and went
+	case o.num == 0, o.node == nil && o.before == nil: // the latter came and went
+		return
 	case o.node == nil:
 		ch.Kind = Deleted
 	default:
