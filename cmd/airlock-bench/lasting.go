@@ -24,6 +24,9 @@ type lastBed struct {
 	rootfs  string
 	keeping sandbox.Keeping
 	peers   []peer
+
+	seclusion *seclusion // nil: no peer needs it
+
 	skipped string // why there is nothing to run in; "": there is
 }
 
@@ -53,6 +56,9 @@ func newLastBed(ctx context.Context, b *bed) (*lastBed, error) {
 func (l *lastBed) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	if l.seclusion != nil {
+		l.seclusion.close()
+	}
 	ids, err := l.keeping.Running(ctx)
 	for _, id := range ids {
 		if sb, openErr := l.keeping.Open(ctx, id); openErr == nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,21 +25,20 @@ func (l *lastBed) findPeers(ctx context.Context) []peer {
 	}
 	n := 0
 	id := func() string { n++; return fmt.Sprintf("bench%06d", n) }
-	oci := func(program string) func() error {
-		root := filepath.Join(l.dir, program)
-		return func() error {
-			return command(ctx, program, program, nil, "--root", root, "run", "--bundle", bundle, id())
-		}
+	oci := func(program string, flags ...string) func() error {
+		flags = append(flags, "--root", filepath.Join(l.dir, program), "run", "--bundle", bundle)
+		return func() error { return command(ctx, program, program, nil, slices.Concat(flags, []string{id()})...) }
 	}
 	peers := []peer{
 		{name: "`runsc run`", run: func() error { return l.runsc(ctx, "run", "--bundle", bundle, id()) }},
 		{name: "`crun run`", run: oci("crun")},
+		{name: "`crun run` without control groups", run: oci("crun", "--cgroup-manager=disabled")},
 		{name: "`runc run`", run: oci("runc")},
 		{name: "`bwrap`", run: func() error {
 			return command(ctx, "bwrap", "bwrap", nil, "--bind", l.rootfs, "/", "--proc", "/proc", "--dev", "/dev", "--unshare-all", "/bin/true")
 		}},
 	}
-	for i, program := range []string{"", "crun", "runc", "bwrap"} {
+	for i, program := range []string{"", "crun", "crun", "runc", "bwrap"} {
 		if program == "" {
 			continue
 		}
@@ -46,11 +47,33 @@ func (l *lastBed) findPeers(ctx context.Context) []peer {
 			peers[i].lack = "not installed"
 			continue
 		}
-		if err := peers[i].run(); err != nil {
-			peers[i].lack = fmt.Sprintf("%s does not work here: %.300v", path, err)
+		works := peers[i].run
+		if err := works(); err != nil {
+			peers[i].run = func() error { return l.seclusion.run(works) }
+			if !l.secluded() || peers[i].run() != nil {
+				peers[i].lack = fmt.Sprintf("%s does not work here: %s", path, oneLine(err))
+			}
 		}
 	}
 	return peers
+}
+
+// secluded reports whether there is a seclusion to run things in.
+func (l *lastBed) secluded() bool {
+	if l.seclusion == nil {
+		s, err := seclude()
+		if err != nil {
+			return false
+		}
+		l.seclusion = s
+	}
+	return true
+}
+
+// oneLine is the end of what an error says, fit for a table.
+func oneLine(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	return strings.ReplaceAll(lines[len(lines)-1], "|", "/")
 }
 
 // A side is one of several that are measured in turn. What is before and after is not counted.
