@@ -81,9 +81,9 @@ func (p *Program) which(ctx context.Context, store *changes.Store, arg string) (
 		return "", nil, err
 	}
 	if live[id] == nil {
-		err = p.noteEnded(ctx, store, id)
+		return id, nil, p.noteEnded(ctx, store, id)
 	}
-	return id, live[id], err
+	return id, live[id], nil
 }
 
 func sortedKeys[V any](m map[string]V) []string {
