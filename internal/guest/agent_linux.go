@@ -40,6 +40,7 @@ type Agent struct {
 	left    *leftovers    // output pipes that outlived their command
 	cgroups *cgroups
 	rest    rest
+	jobs    *jobs
 	tunnels *tunnels
 	keeps   atomic.Bool // a command was started whose rest may run on
 
@@ -79,6 +80,7 @@ func New(opts *Options) (*Agent, error) {
 		budget:   newBudget(answerBudget),
 		left:     newLeftovers(),
 		cgroups:  newCgroups(log),
+		jobs:     newJobs(),
 		tunnels:  newTunnels(),
 		stops:    map[uint64]context.CancelFunc{},
 	}
@@ -113,7 +115,7 @@ func (a *Agent) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 		a.mu.Unlock()
 		a.serving.Done()
 	}()
-	return rpc.Serve(ctx, conn, newSession(a), &rpc.ServerOptions{
+	return rpc.Serve(ctx, conn, newSession(a, conn), &rpc.ServerOptions{
 		MaxFrame:    a.maxFrame,
 		Memory:      a.frames,
 		MaxInFlight: maxInFlight,
@@ -125,8 +127,8 @@ func (a *Agent) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 	})
 }
 
-// Close ends all connections and waits for them. It lets go of the output of commands
-// that run on in the background, and removes the control groups that are empty by now.
+// Close ends all connections and all commands, also those without a connection, and waits for
+// them. It lets go of the output of what commands left running, and removes the control groups that are empty by now.
 // It may be called twice.
 func (a *Agent) Close() error {
 	a.mu.Lock()
@@ -135,6 +137,7 @@ func (a *Agent) Close() error {
 		stop()
 	}
 	a.mu.Unlock()
+	a.jobs.close()
 	a.serving.Wait()
 	a.tunnels.close()
 	a.rest.stop()
@@ -167,6 +170,7 @@ func capabilities() []string {
 	return []string{
 		agent.CapExec, agent.CapStream, agent.CapInput, agent.CapTTY,
 		agent.CapCancel, agent.CapFiles, agent.CapRaw, agent.CapRest,
+		agent.CapProcesses,
 		agent.CapTunnels, agent.CapArchives,
 	}
 }

@@ -105,7 +105,8 @@ func (s *session) execCode(ctx context.Context, peer rpc.Peer, req *rpc.Request)
 	if lang == unsupported {
 		return agent.ExecResult{ExitCode: -1, Stderr: "unsupported language: " + *p.Lang}, nil
 	}
-	return s.call(ctx, peer, req, &p.ExecOptions, func(c *call) *agent.ExecResult {
+	what := told{cmd: cut(*p.Code, maxTold), lang: cut(*p.Lang, maxTold)}
+	return s.call(ctx, peer, req, &p.ExecOptions, what, func(c *call) *agent.ExecResult {
 		if lang == rust {
 			return c.rust(*p.Code)
 		}

@@ -71,6 +71,9 @@ func checkOptions(o *agent.ExecOptions) error {
 	case len(o.Groups) > maxGroups:
 		return invalid("groups: more than %d", maxGroups)
 	}
+	if err := checkBackground(o); err != nil {
+		return err
+	}
 	for _, gid := range o.Groups {
 		if gid == math.MaxUint32 {
 			return invalid("groups: %d is no group", gid)
@@ -95,7 +98,13 @@ func (s *session) exec(ctx context.Context, peer rpc.Peer, req *rpc.Request) (an
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return s.call(ctx, peer, req, &p.ExecOptions, func(c *call) *agent.ExecResult {
+	var what told
+	if p.Argv != nil {
+		what = toldArgv(*p.Argv)
+	} else {
+		what = told{cmd: cut(*p.Cmd, maxTold)}
+	}
+	return s.call(ctx, peer, req, &p.ExecOptions, what, func(c *call) *agent.ExecResult {
 		prog, err := c.program()
 		if err != nil {
 			return c.refused(err)
@@ -111,17 +120,27 @@ func (s *session) exec(ctx context.Context, peer rpc.Peer, req *rpc.Request) (an
 
 // A call is an exec or exec_code while it is performed.
 type call struct {
-	ctx     context.Context //nolint:containedctx // a call is the request, and ends with it
-	s       *session
-	peer    rpc.Peer
-	id      uint64
-	opts    *agent.ExecOptions
-	started time.Time
+	ctx  context.Context //nolint:containedctx // the job's, and ends with it
+	a    *Agent
+	job  *job
+	opts *agent.ExecOptions
+	from *caller // nil: it was started in the background
+}
+
+// A caller is the request that a call answers, and its connection.
+type caller struct {
+	s    *session
+	peer rpc.Peer
+	id   uint64
 }
 
 // call performs work within the limits that all calls share. A command counts until its
-// answer has left, because its output is held for that long.
-func (s *session) call(ctx context.Context, peer rpc.Peer, req *rpc.Request, opts *agent.ExecOptions, work func(*call) *agent.ExecResult) (any, error) {
+// answer has left, because its output is held for that long. One that goes on without its
+// connection counts no more: there is a limit for those.
+func (s *session) call(ctx context.Context, peer rpc.Peer, req *rpc.Request, opts *agent.ExecOptions, what told, work func(*call) *agent.ExecResult) (any, error) {
+	if opts.Detach {
+		return s.spawn(ctx, opts, what, work)
+	}
 	s.begin(req.ID)
 	defer s.end(req.ID)
 	if err := s.a.slot(ctx); err != nil {
@@ -131,22 +150,70 @@ func (s *session) call(ctx context.Context, peer rpc.Peer, req *rpc.Request, opt
 		<-s.a.slots
 		s.a.rest.later()
 	})
-	if opts.TimeoutMS > 0 && opts.TimeoutMS < math.MaxInt64/int64(time.Millisecond) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(opts.TimeoutMS)*time.Millisecond, errTimedOut)
-		defer cancel()
+	j, err := s.a.begin(opts, what, &caller{s, peer, req.ID}, work)
+	if err != nil {
+		return nil, err
 	}
-	c := &call{ctx: ctx, s: s, peer: peer, id: req.ID, opts: opts, started: time.Now()}
-	res := work(c)
-	res.DurationMS = time.Since(c.started).Milliseconds()
-	return res, nil
+	select {
+	case <-j.over:
+	case <-ctx.Done():
+		if s.cut() && j.detach() {
+			return nil, errStopped // there is nobody to tell
+		}
+		j.stop(errStopped)
+		<-j.over
+	}
+	s.a.jobs.forget(j)
+	return j.res, nil
+}
+
+// spawn starts a job that goes on without the connection, and answers when it runs.
+func (s *session) spawn(ctx context.Context, opts *agent.ExecOptions, what told, work func(*call) *agent.ExecResult) (any, error) {
+	j, err := s.a.begin(opts, what, nil, work)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-j.begun:
+	case <-j.over:
+	case <-ctx.Done():
+		if s.cut() {
+			return nil, errStopped // there is nobody to tell
+		}
+	}
+	select {
+	case <-j.begun:
+		return agent.ExecResult{Process: j.info.Process}, nil
+	default:
+	}
+	j.stop(errStopped) // it is over, or nobody will know its name
+	<-j.over
+	s.a.jobs.forget(j)
+	return j.res, nil
+}
+
+// begin begins a job.
+func (a *Agent) begin(opts *agent.ExecOptions, what told, from *caller, work func(*call) *agent.ExecResult) (*job, error) {
+	ctx, j, err := a.newJob(opts, what)
+	if err != nil {
+		return nil, err
+	}
+	release := func() {}
+	if opts.TimeoutMS > 0 && opts.TimeoutMS < math.MaxInt64/int64(time.Millisecond) {
+		ctx, release = context.WithTimeoutCause(ctx, time.Duration(opts.TimeoutMS)*time.Millisecond, errTimedOut)
+	}
+	j.run(func() *agent.ExecResult {
+		defer release()
+		return work(&call{ctx: ctx, a: a, job: j, opts: opts, from: from})
+	})
+	return j, nil
 }
 
 // program is a program with everything but its argv.
 func (c *call) program() (*program, error) {
 	user := c.opts.User
 	if user == "" {
-		user = c.s.a.user
+		user = c.a.user
 	}
 	cred, who, known, err := become(user, c.opts.Groups)
 	if err != nil {
@@ -157,13 +224,13 @@ func (c *call) program() (*program, error) {
 	}
 	env, path := environment(c.opts, who)
 	mark := ""
-	if c.opts.EndRest {
+	if c.opts.EndRest || c.opts.Detach { // end has to find what it left
 		mark = newMark()
 		env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, agent.EnvExec+"=") }), mark)
 	}
 	return &program{
 		env: env, path: path, dir: c.opts.Cwd, cred: cred, uid: int(who.uid),
-		stdin: c.opts.Stdin, input: c.opts.Input, tty: c.opts.TTY, maxProcs: c.opts.MaxProcs, mark: mark,
+		stdin: c.opts.Stdin, input: c.opts.Input, tty: c.opts.TTY, maxProcs: c.opts.MaxProcs, mark: mark, endRest: c.opts.EndRest,
 	}, nil
 }
 
@@ -217,36 +284,57 @@ func environment(o *agent.ExecOptions, who account) (env []string, path string) 
 	return env, path
 }
 
-// outputs are the sinks of a call's stdout and stderr.
-func (c *call) outputs() [2]sink {
-	if !c.opts.Stream && c.opts.TTY == nil {
-		return [2]sink{&capture{}, &capture{}}
+// outputs are where a call's stdout and stderr go.
+func (c *call) outputs() [2]*outlet {
+	var to [2]*outlet
+	for i := range to {
+		to[i] = &outlet{c: c, stream: i}
+		if c.from != nil && (c.opts.Stream || c.opts.TTY != nil) {
+			to[i].live = &stream{peer: c.from.peer, id: c.from.id, name: streamNames[i]}
+		}
 	}
-	stream := func(name string) sink { return &stream{peer: c.peer, id: c.id, name: name} }
-	return [2]sink{stream("stdout"), stream("stderr")}
+	c.job.mu.Lock()
+	defer c.job.mu.Unlock()
+	c.job.outlets = to[:]
+	for _, o := range to {
+		o.kept = c.job.output
+	}
+	return to
 }
 
-// run runs p to its end and says how it went. What the sinks captured is in the result.
-func (c *call) run(p *program, to [2]sink) *agent.ExecResult {
-	if c.ctx.Err() != nil {
-		return c.ended(&agent.ExecResult{ExitCode: -1})
-	}
+// run runs p to its end and says how it went. What the outlets hold for the answer is in it.
+func (c *call) run(p *program, to [2]*outlet) *agent.ExecResult {
 	// Output that was printed before the end is sent after it, while the client takes it.
 	sending, stop := context.WithCancel(context.WithoutCancel(c.ctx))
 	defer stop()
 	unhook := context.AfterFunc(c.ctx, func() { time.AfterFunc(cutOff, stop) })
 	defer unhook()
-	for _, s := range to {
-		if s, ok := s.(*stream); ok {
-			s.ctx = sending
+	for _, o := range to {
+		if o.live != nil {
+			o.live.ctx = sending
 		}
 	}
-	proc, err := c.s.a.start(p, to[0], to[1])
+	res := c.perform(p, [2]sink{to[0], to[1]})
+	if res.NotStarted == "" {
+		res.Stdout, res.Stderr = to[0].text(), to[1].text()
+	}
+	return res
+}
+
+// perform runs p to its end. What it prints goes to the sinks.
+func (c *call) perform(p *program, to [2]sink) *agent.ExecResult {
+	if c.ctx.Err() != nil {
+		return c.ended(&agent.ExecResult{ExitCode: -1})
+	}
+	proc, err := c.a.start(p, to[0], to[1])
 	if err != nil {
 		return c.refused(err)
 	}
 	if !p.helper {
-		c.s.add(c.id, proc)
+		c.job.started(proc)
+		if c.from != nil {
+			c.from.s.add(c.from.id, running{proc, true})
+		}
 	}
 	res := &agent.ExecResult{}
 	select {
@@ -257,16 +345,12 @@ func (c *call) run(p *program, to [2]sink) *agent.ExecResult {
 		default:
 			proc.end()
 			c.ended(res)
+			proc.endRest = proc.endRest || proc.mark != ""
 		}
 	}
-	proc.endRest()
+	proc.finishRest()
 	proc.release()
 	proc.outcome(res)
-	for i, text := range []*string{&res.Stdout, &res.Stderr} {
-		if captured, ok := to[i].(*capture); ok {
-			*text = captured.text()
-		}
-	}
 	return res
 }
 

@@ -69,7 +69,7 @@ func FuzzPaths(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s := newSession(a)
+	s := newSession(a, nil)
 	f.Fuzz(func(t *testing.T, path string, offset, limit int64) {
 		params, err := json.Marshal(map[string]any{"path": path, "offset": offset, "limit": limit})
 		if err != nil {

@@ -272,7 +272,7 @@ func TestHello(t *testing.T) {
 		if res.Protocol != want {
 			t.Errorf("hello %q: protocol %q, want %q", theirs, res.Protocol, want)
 		}
-		if res.Agent != "airlock-agent" || res.Version != "1.2.3" || res.MaxFrame != 1<<20 || res.PID == 0 || res.OS != "linux" || len(res.Capabilities) != 8 {
+		if res.Agent != "airlock-agent" || res.Version != "1.2.3" || res.MaxFrame != 1<<20 || res.PID == 0 || res.OS != "linux" || len(res.Capabilities) != 11 {
 			t.Errorf("hello = %+v", res)
 		}
 	}

@@ -34,11 +34,11 @@ func newMark() string {
 	return fmt.Sprintf("%s=%016x%016x", agent.EnvExec, rand.Uint64(), rand.Uint64())
 }
 
-// endRest ends what the command left running, where that was asked for: politely, then
+// finishRest ends what the command left running, where that was asked for: politely, then
 // after a grace period for good. The command itself has ended. What its outputs still
 // have from its own time is taken; what others print from now on is not.
-func (p *process) endRest() {
-	if p.mark == "" {
+func (p *process) finishRest() {
+	if !p.endRest {
 		return
 	}
 	for _, pump := range p.pumps {
@@ -48,7 +48,7 @@ func (p *process) endRest() {
 	}
 	told := map[int]bool{}
 	wait := restPoll
-	for deadline := time.Now().Add(killGrace); time.Now().Before(deadline); wait *= 2 {
+	for deadline := time.Now().Add(time.Duration(p.grace.Load())); time.Now().Before(deadline); wait *= 2 {
 		left := p.left()
 		if len(left) == 0 {
 			return

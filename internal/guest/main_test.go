@@ -69,7 +69,7 @@ func TestTheProgramNeedsNoneOfTheHost(t *testing.T) {
 	for dep := range strings.Lines(string(out)) {
 		dep = strings.TrimSpace(dep)
 		if dep == "net/http" || dep == "os/user" || strings.HasPrefix(dep, "gvisor.dev/") || strings.HasPrefix(dep, "airlock/") &&
-			dep != "airlock/agent" && dep != "airlock/internal/rpc" && dep != "airlock/internal/guest" && dep != "airlock/cmd/airlock-agent" {
+			dep != "airlock/agent" && dep != "airlock/internal/mux" && dep != "airlock/internal/rpc" && dep != "airlock/internal/unpack" && dep != "airlock/internal/guest" && dep != "airlock/cmd/airlock-agent" {
 			t.Errorf("it depends on %s", dep)
 		}
 	}
@@ -88,7 +88,7 @@ func TestFlags(t *testing.T) {
 		{"an argument", []string{"run"}, 2, "", `unexpected argument "run"`},
 		{"a frame that is too small", []string{"--max-frame", "10"}, 2, "", "max-frame"},
 		{"a level that is none", []string{"--log-level", "loud"}, 2, "", "log-level"},
-		{"a place that is none", []string{"--listen", "tcp:80"}, 1, "", "want vsock:PORT, unix:PATH or stdio"},
+		{"a place that is none", []string{"--listen", "tcp:80"}, 1, "", "want vsock:PORT, unix:PATH, stdio or mux"},
 		{"a port that is none", []string{"--listen", "vsock:x"}, 1, "", `"x" is no port`},
 		{"a path that is too long", []string{"--listen", "unix:/" + strings.Repeat("x", 200)}, 1, "", "201 bytes"},
 		{"a folder that is not there", []string{"--listen", "unix:/no/such/socket"}, 1, "", "listen on unix:/no/such/socket: no such file"},

@@ -76,6 +76,54 @@ func (s *stream) take(p []byte) {
 	s.broken = s.peer.Notify(s.ctx, agent.NotifyOutput, params, raw) != nil
 }
 
+// An outlet is where one output of a job goes: to the client, or into its answer; and once the job
+// goes on without a connection, where it is kept.
+type outlet struct {
+	c      *call
+	stream int     // its place among streamNames
+	live   *stream // nil: it is held for the answer
+
+	mu   sync.Mutex
+	held capture
+	kept *keep
+}
+
+func (o *outlet) take(p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kept == nil && o.live == nil {
+		o.held.take(p)
+		return
+	}
+	if o.kept == nil {
+		o.live.take(p)
+		if !o.live.broken || !o.c.from.s.cut() {
+			return
+		}
+		// Nobody has had this: the copy of the sandbox goes on from here.
+		o.kept = o.c.job.outputOnCut()
+	}
+	o.kept.add(o.stream, p)
+}
+
+// keep has the output kept from now on, with what was held for the answer.
+func (o *outlet) keep(k *keep) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kept == nil || len(o.held.buf) > 0 {
+		o.kept = k
+		k.add(o.stream, o.held.buf)
+		o.held.buf = nil
+	}
+}
+
+// text is what was held for the answer.
+func (o *outlet) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held.text()
+}
+
 // A pump moves one output of a command into its sink, in a goroutine of its own.
 type pump struct {
 	src  *os.File

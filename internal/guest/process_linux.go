@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -55,7 +56,8 @@ type program struct {
 	input    bool
 	tty      *agent.TTY
 	maxProcs int64
-	mark     string // of its environment; "": what it leaves running goes on
+	mark     string // of its environment, by which is found what it leaves running; "": it is not
+	endRest  bool   // what it leaves running ends with it
 	helper   bool   // it prepares the call's program: input and signals are not for it
 }
 
@@ -68,8 +70,10 @@ type process struct {
 	master  *os.File        // the agent's end of its terminal; nil: none
 	held    int             // the command's end of it; -1: none. It is release's to close
 	pumps   []*pump
-	group   *cgroup // nil: no limit of processes
-	mark    string  // as program's
+	group   *cgroup      // nil: no limit of processes
+	mark    string       // as program's
+	endRest bool         // as program's
+	grace   atomic.Int64 // nanoseconds between the polite signal and SIGKILL
 	started time.Time
 }
 
@@ -84,8 +88,9 @@ func (a *Agent) start(p *program, out, errs sink) (*process, error) {
 		return nil, notStarted(failed, "%w", err)
 	}
 	defer io.closeTheirs()
-	proc := &process{a: a, master: io.master, held: io.held, stdin: io.stdin, mark: p.mark, started: time.Now()}
-	if p.mark == "" {
+	proc := &process{a: a, master: io.master, held: io.held, stdin: io.stdin, mark: p.mark, endRest: p.endRest, started: time.Now()}
+	proc.grace.Store(int64(killGrace))
+	if !p.endRest {
 		a.keeps.Store(true)
 	}
 	if p.maxProcs > 0 {
@@ -117,7 +122,7 @@ func (a *Agent) start(p *program, out, errs sink) (*process, error) {
 	}
 	sinks := []sink{out, errs}
 	for i, f := range io.outputs {
-		exact := p.mark != "" && p.tty == nil
+		exact := p.endRest && p.tty == nil
 		proc.pumps = append(proc.pumps, a.pump(f, sinks[i], exact))
 	}
 	if p.stdin != "" {
@@ -211,20 +216,7 @@ func badFolder(p *program, err error, programIsOpen bool) error {
 // group: politely, then after a grace period for good. It returns when the command is
 // gone, or after killLimit.
 func (p *process) end() {
-	p.a.reaper.signal(p.child, p.polite())
-	p.a.reaper.signal(p.child, unix.SIGCONT) // a stopped process takes no signal
-	for deadline := time.Now().Add(killGrace); time.Now().Before(deadline); {
-		select {
-		case <-p.done:
-			// The others of its group have the rest of the grace period.
-			if !p.a.reaper.signal(p.child, 0) {
-				deadline = time.Time{}
-				continue
-			}
-			time.Sleep(killPoll)
-		case <-time.After(killPoll):
-		}
-	}
+	p.ask()
 	p.group.freeze()
 	p.a.reaper.signal(p.child, unix.SIGKILL)
 	if p.a.reaper.owns(p.child) {
@@ -234,6 +226,28 @@ func (p *process) end() {
 	select {
 	case <-p.done:
 	case <-time.After(killLimit):
+	}
+}
+
+// ask asks the command's process group to end, and waits until it has or its grace is over, which
+// may be shortened meanwhile.
+func (p *process) ask() {
+	begun := time.Now()
+	if p.grace.Load() < 0 {
+		return
+	}
+	p.a.reaper.signal(p.child, p.polite())
+	p.a.reaper.signal(p.child, unix.SIGCONT) // a stopped process takes no signal
+	for time.Since(begun) < time.Duration(p.grace.Load()) {
+		select {
+		case <-p.done:
+			// The others of its group have the rest of the grace period.
+			if !p.a.reaper.signal(p.child, 0) {
+				return
+			}
+			time.Sleep(killPoll)
+		case <-time.After(killPoll):
+		}
 	}
 }
 

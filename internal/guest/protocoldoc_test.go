@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +176,10 @@ func expect(in *bufio.Reader, block string) error {
 func matches(want, got any) bool {
 	if want == "…" {
 		return true
+	}
+	if w, isArray := want.([]any); isArray {
+		g, isArray := got.([]any)
+		return isArray && slices.EqualFunc(w, g, matches)
 	}
 	w, isObject := want.(map[string]any)
 	if !isObject {

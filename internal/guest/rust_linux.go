@@ -22,7 +22,7 @@ func (c *call) rust(code string) *agent.ExecResult {
 	}
 	defer func() {
 		if err := os.RemoveAll(dir); err != nil {
-			c.s.a.log.WarnContext(c.ctx, "a folder could not be removed", "path", dir, "error", err)
+			c.a.log.WarnContext(c.ctx, "a folder could not be removed", "path", dir, "error", err)
 		}
 	}()
 	source, binary := filepath.Join(dir, "main.rs"), filepath.Join(dir, "main")
@@ -40,7 +40,7 @@ func (c *call) rust(code string) *agent.ExecResult {
 	compile.argv = []string{"rustc", "--edition", "2021", "-o", binary, source}
 	compile.stdin, compile.input, compile.tty, compile.helper = "", false, nil, true
 	var out, errs capture
-	res := c.run(&compile, [2]sink{&out, &errs})
+	res := c.perform(&compile, [2]sink{&out, &errs})
 	if res.ExitCode != 0 || res.TimedOut || res.Canceled {
 		return c.uncompiled(res, &errs)
 	}
@@ -50,13 +50,16 @@ func (c *call) rust(code string) *agent.ExecResult {
 
 // uncompiled is the result of a failed compilation, in the form that the call asked for.
 func (c *call) uncompiled(res *agent.ExecResult, errs *capture) *agent.ExecResult {
-	res.Stdout = ""
-	which := 1
-	if c.opts.TTY != nil {
-		which = 0
+	if res.NotStarted == "" {
+		res.Stderr = errs.text()
 	}
-	if to, ok := c.outputs()[which].(*stream); ok && res.NotStarted == "" {
-		to.ctx = c.ctx
+	outlets := c.outputs()
+	to := outlets[1]
+	if c.opts.TTY != nil {
+		to = outlets[0]
+	}
+	if to.live != nil && res.NotStarted == "" {
+		to.live.ctx = c.ctx
 		to.take(errs.buf)
 		res.Stderr = ""
 	}

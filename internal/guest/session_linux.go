@@ -22,16 +22,27 @@ const (
 
 // A session is one connection. It implements rpc.Handler.
 type session struct {
-	a *Agent
+	a   *Agent
+	cut func() bool // the connection was cut off: its client knows nothing of it
 
 	mu      sync.Mutex
-	runs    map[uint64]*process // nil: the command is about to start
-	ended   []uint64            // the last execs, oldest first
-	changed chan struct{}       // closed and replaced when runs changes
+	runs    map[uint64]running // without a process: the command is about to start
+	ended   []uint64           // the last execs, oldest first
+	changed chan struct{}      // closed and replaced when runs changes
 }
 
-func newSession(a *Agent) *session {
-	return &session{a: a, runs: map[uint64]*process{}, changed: make(chan struct{})}
+// running is a command that input, resize and signal reach.
+type running struct {
+	*process
+	input bool // it may be fed
+}
+
+func newSession(a *Agent, conn any) *session {
+	s := &session{a: a, cut: func() bool { return false }, runs: map[uint64]running{}, changed: make(chan struct{})}
+	if c, ok := conn.(interface{ Cut() bool }); ok {
+		s.cut = c.Cut
+	}
+	return s
 }
 
 // A method answers one request of a session.
@@ -70,6 +81,12 @@ func methodOf(name string) method {
 		return (*session).rename
 	case agent.MethodRemove:
 		return (*session).remove
+	case agent.MethodProcesses:
+		return (*session).processes
+	case agent.MethodAttach:
+		return (*session).attach
+	case agent.MethodEnd:
+		return (*session).endProcess
 	case agent.MethodDial:
 		return (*session).dial
 	case agent.MethodListen:
@@ -152,13 +169,13 @@ func (s *session) cancel(_ context.Context, peer rpc.Peer, req *rpc.Request) (an
 func (s *session) begin(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.runs[id] = nil
+	s.runs[id] = running{}
 	s.ended = slices.DeleteFunc(s.ended, func(e uint64) bool { return e == id })
 	s.changedLocked()
 }
 
 // add makes a process reachable by input, resize and signal.
-func (s *session) add(id uint64, p *process) {
+func (s *session) add(id uint64, p running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs[id] = p
@@ -184,18 +201,18 @@ func (s *session) changedLocked() {
 
 // find returns the process of request id. A request that is sent right behind its exec
 // may be handled before it, so there is a short wait for an id that was never seen.
-func (s *session) find(ctx context.Context, id uint64) (*process, error) {
+func (s *session) find(ctx context.Context, id uint64) (running, error) {
 	var timeout <-chan time.Time
 	for {
 		s.mu.Lock()
 		p, known := s.runs[id]
 		ended, changed := slices.Contains(s.ended, id), s.changed
 		s.mu.Unlock()
-		if p != nil {
+		if p.process != nil {
 			return p, nil
 		}
 		if ended {
-			return nil, fmt.Errorf("request %d: %w", id, errEnded)
+			return running{}, fmt.Errorf("request %d: %w", id, errEnded)
 		}
 		if known {
 			timeout = nil // its end, too, is a change
@@ -207,9 +224,9 @@ func (s *session) find(ctx context.Context, id uint64) (*process, error) {
 		select {
 		case <-changed:
 		case <-timeout:
-			return nil, rpc.Errorf(rpc.CodeInvalidParams, "id %d: no such command on this connection", id)
+			return running{}, rpc.Errorf(rpc.CodeInvalidParams, "id %d: no such command on this connection", id)
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return running{}, ctx.Err()
 		}
 	}
 }
@@ -236,7 +253,7 @@ func (s *session) input(ctx context.Context, _ rpc.Peer, req *rpc.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	if proc.stdin == nil || !proc.stdin.open {
+	if !proc.input || proc.stdin == nil || !proc.stdin.open {
 		return nil, invalid("id %d: the command was started without input", *p.ID)
 	}
 	if err := proc.stdin.write(ctx, data, p.EOF); err != nil {

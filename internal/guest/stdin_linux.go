@@ -93,6 +93,16 @@ func (s *stdin) ready() error {
 	return s.file.SetWriteDeadline(time.Time{})
 }
 
+// takes reports whether input may still be given.
+func (s *stdin) takes() bool {
+	if s == nil || !s.open {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.eof && !s.ended
+}
+
 func (s *stdin) explain(ctx context.Context, err error, n, of int) error {
 	switch {
 	case ctx.Err() != nil:
