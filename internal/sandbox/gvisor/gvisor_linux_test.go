@@ -112,7 +112,7 @@ func TestDriverAsOrdinaryUser(t *testing.T) {
 	if err := os.Chown(home, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^(TestDriver|TestOwnerKilled)$", "-test.v", "-test.timeout=10m")
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^(TestDriver|TestLasting|TestOwnerKilled)$", "-test.v", "-test.timeout=10m")
 	cmd.Dir = home
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "TMPDIR=" + home, "AIRLOCK_TEST_PROGRAMS=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

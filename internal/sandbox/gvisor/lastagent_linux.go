@@ -82,7 +82,7 @@ func (d *Driver) copyAgent(src *os.File, base, dir string) error {
 		return err
 	}
 	_, err = io.Copy(dst, src)
-	if err := errors.Join(err, dst.Close(), os.Chmod(tmp, 0o500)); err != nil {
+	if err := errors.Join(err, dst.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(tmp, dir); err != nil {
