@@ -253,6 +253,13 @@ func forked(b *bench) {
 		b.Fatal(err)
 	}
 
+	for range 500 {
+		if list, err := c.Processes(b.Context()); err != nil || len(list) == 2 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // Start returns when it was asked for
+	}
+
 	dir := b.TempDir()
 	if err := l.Checkpoint(b.Context(), dir); err != nil {
 		b.Fatalf("Checkpoint: %v", err)
