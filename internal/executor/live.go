@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -61,7 +62,8 @@ func (r *Runner) lived(ctx context.Context, of *Lived, live bool, upper func(con
 	if of.Image != "" {
 		return nil, fmt.Errorf("sandbox %s: %w", of.ID, ErrOwnFiles)
 	}
-	hidden, err := r.never(of)
+	own := r.own()
+	hidden, err := r.never(of, own)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,9 @@ func (r *Runner) lived(ctx context.Context, of *Lived, live bool, upper func(con
 	if err != nil {
 		return nil, err
 	}
-	if err := readInto(ctx, upper, w, r.readOptions(of.Started, hidden)); err != nil {
+	opts := r.readOptions(of.Started, hidden)
+	opts.Ignore = own // the way to the guest agent leads through them, and is made inside
+	if err := readInto(ctx, upper, w, opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", of.ID, err), w.Abort())
 	}
 	set, err := w.Finish()
@@ -92,16 +96,27 @@ func (of *Lived) header(uid uint32, live bool) changes.Header {
 
 // never lists what can never come out of a sandbox: what it was not shown, where secrets
 // would be, and Airlock's own folders.
-func (r *Runner) never(of *Lived) ([]string, error) {
+func (r *Runner) never(of *Lived, own []string) ([]string, error) {
 	rules := &hostview.Rules{Homes: r.Homes, State: r.State, Settings: r.Settings, WorkDir: of.WorkDir, Hide: of.Hide, Show: of.Show}
 	guarded, err := hostview.Guarded(rules)
 	if err != nil {
 		return nil, err
 	}
-	own := slices.DeleteFunc(slices.Clone(r.State), func(p string) bool { return !changes.Path(p).Valid() })
 	list := slices.Concat(of.Hidden, guarded, own)
 	slices.Sort(list)
 	return slices.Compact(list), nil
+}
+
+// own are Airlock's folders, and where they are.
+func (r *Runner) own() []string {
+	var list []string
+	for _, p := range r.State {
+		if real, err := filepath.EvalSymlinks(p); err == nil && real != p {
+			list = append(list, real)
+		}
+		list = append(list, p)
+	}
+	return slices.DeleteFunc(list, func(p string) bool { return !changes.Path(p).Valid() })
 }
 
 // Forked gives the set of a fork what is known of its parent's commits.

@@ -256,6 +256,10 @@ func TestWhatMustStayInStaysInAsLongAsTheSandboxLives(t *testing.T) {
 	l.want("added home/.netrc refused")
 	l.write(map[string]string{"a": "1", "secret": "2"})
 	l.want("added a", "added secret refused")
+	// Airlock's own are not even told: the engine makes the way to the guest agent there.
+	own := l.runner.State[0]
+	l.box.upper = serve(t, own, map[string]string{"agent": "x"})
+	l.want()
 }
 
 func TestOneWithItsOwnFilesHasNoChangesOfTheHost(t *testing.T) {
