@@ -2,6 +2,7 @@ package unpack
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -200,20 +201,8 @@ func (u *unpacker) fill(f file, h *tar.Header) error {
 	return nil
 }
 
-func empty(p []byte) bool {
-	for len(p) >= 8 {
-		if p[0]|p[1]|p[2]|p[3]|p[4]|p[5]|p[6]|p[7] != 0 {
-			return false
-		}
-		p = p[8:]
-	}
-	for _, b := range p {
-		if b != 0 {
-			return false
-		}
-	}
-	return true
-}
+// empty tells bytes that are all 0: the first is, and each is as the one before.
+func empty(p []byte) bool { return p[0] == 0 && bytes.Equal(p[1:], p[:len(p)-1]) }
 
 // owner is whom an entry is given to, if it is given to anybody.
 func (u *unpacker) owner(h *tar.Header) (uid, gid int, ok bool) {

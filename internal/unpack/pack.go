@@ -322,8 +322,12 @@ func (p *packer) content(f io.Reader, name string, size int64) error {
 		n := int(min(left, bufferSize))
 		if !padded {
 			var err error
-			// One byte more than is left, where there is room: it tells a file that grew.
-			n, err = f.Read(p.buf[:min(left, bufferSize-1)+1])
+			// The last time one byte more than is left: it tells a file that grew.
+			want := min(left+1, bufferSize)
+			if want == left {
+				want--
+			}
+			n, err = f.Read(p.buf[:want])
 			if err != nil && err != io.EOF {
 				return err
 			}
