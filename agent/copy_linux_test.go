@@ -18,6 +18,8 @@ import (
 	"airlock/internal/unpack"
 )
 
+type copier func(ctx context.Context, connect agent.Connector, src, dst string, opts *agent.CopyOptions) (agent.CopyResult, error)
+
 // copies are what a copy does, whichever way: src and dst are below a folder that has file, dir/in, other
 // and full/dir/old.
 var copies = map[string]struct {
@@ -75,9 +77,7 @@ func setUp(t *testing.T) string {
 
 func TestWhereACopyGoes(t *testing.T) {
 	connect := agent.Connector(guesttest.Connector(t, nil))
-	for direction, cp := range map[string]func(context.Context, agent.Connector, string, string, *agent.CopyOptions) (agent.CopyResult, error){
-		"in": agent.CopyIn, "out": agent.CopyOut,
-	} {
+	for direction, cp := range map[string]copier{"in": agent.CopyIn, "out": agent.CopyOut} {
 		for name, test := range copies {
 			t.Run(direction+"/"+name, func(t *testing.T) {
 				root := setUp(t)
