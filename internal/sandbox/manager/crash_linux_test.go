@@ -1,0 +1,3 @@
+package manager_test
+
+func commandMain() {}
