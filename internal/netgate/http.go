@@ -35,6 +35,7 @@ func (p *proxy) handleRequest(w http.ResponseWriter, r *http.Request, forward ht
 	e := Event{At: p.now(), Kind: KindHTTP, Port: 80}
 	out := &counted{ResponseWriter: w, control: http.NewResponseController(w)}
 	defer p.finish(r, out, &e)
+	_ = out.control.EnableFullDuplex() // an answer may begin before the request has ended
 	out.extend()
 	v, refused := p.admit(r, &e)
 	switch {

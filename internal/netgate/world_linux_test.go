@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"airlock/internal/guest"
+	"airlock/internal/guest/guesttest"
 	"airlock/internal/netgate"
 )
 
@@ -229,28 +229,5 @@ func listen(t testing.TB) net.Listener {
 // guestAgent connects to a guest agent of the test's own. The sandbox's loopback is the machine's.
 func guestAgent(t testing.TB) func(context.Context) (net.Conn, error) {
 	t.Helper()
-	g, err := guest.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := listen(t)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { _ = g.Serve(context.Background(), conn) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		g.Close()
-		serving.Wait()
-	})
-	return func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "tcp", l.Addr().String())
-	}
+	return guesttest.Connector(t, nil)
 }
