@@ -13,7 +13,8 @@ import (
 	"airlock/internal/sandbox"
 )
 
-const idleTime = 2 * time.Second // after which a sandbox is idle
+// idleTime is after what a sandbox is idle: its processes have given back then what they needed to start.
+const idleTime = 10 * time.Second
 
 // idleFigures are the memory of a sandbox in which nothing happens: of all its processes, each page shared out
 // among those who have it.
@@ -59,6 +60,7 @@ func idleFigures(ctx context.Context, b *bed) ([]figure, error) {
 func (l *lastBed) idle(ctx context.Context, n int) ([]shares, error) {
 	var (
 		made []sandbox.Lasting
+		pids [][]int
 		all  []shares
 	)
 	defer func() {
@@ -75,16 +77,17 @@ func (l *lastBed) idle(ctx context.Context, n int) ([]shares, error) {
 		if err := fresh(ctx, sb, "/bin/true"); err != nil {
 			return nil, err
 		}
+		st, err := sb.Status(ctx) // before it rests: it would wake for this
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, st.PIDs)
 	}
 	if err := pause(ctx, idleTime); err != nil {
 		return nil, err
 	}
-	for _, sb := range made {
-		st, err := sb.Status(ctx)
-		if err != nil {
-			return nil, err
-		}
-		got, err := sharesOf(st.PIDs)
+	for _, of := range pids {
+		got, err := sharesOf(of)
 		if err != nil {
 			return nil, err
 		}
