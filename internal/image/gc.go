@@ -228,17 +228,22 @@ func (s *Store) sweepFiles(folder string, old func(name string, info fs.FileInfo
 // sweepRefsLocked removes references that lead to no image, and half-written records.
 func (s *Store) sweepRefsLocked() error {
 	var errs []error
-	for _, r := range s.allRefs() {
-		if _, err := s.readImage(r.ID); errors.Is(err, ErrNotFound) {
-			errs = append(errs, os.Remove(s.refFile(r.Ref)))
+	entries, err := os.ReadDir(s.path(refFolder))
+	errs = append(errs, err)
+	for _, e := range entries {
+		var r storedRef
+		err := readJSON(s.path(refFolder, e.Name()), &r)
+		if err == nil {
+			_, err = s.readImage(r.ID)
+		}
+		if errors.Is(err, ErrNotFound) {
+			errs = append(errs, os.Remove(s.path(refFolder, e.Name())))
 		}
 	}
-	for _, folder := range []string{imageFolder, refFolder} {
-		left, err := filepath.Glob(s.path(folder, newPrefix+"*"))
-		errs = append(errs, err)
-		for _, name := range left { // the records' lock is held: nobody writes it
-			errs = append(errs, os.Remove(name))
-		}
+	left, err := filepath.Glob(s.path(imageFolder, newPrefix+"*"))
+	errs = append(errs, err)
+	for _, name := range left { // the records' lock is held: nobody writes it
+		errs = append(errs, os.Remove(name))
 	}
 	return errors.Join(errs...)
 }

@@ -163,7 +163,7 @@ func configured(data []byte) (*manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the configuration: %w", ErrCorrupt, err)
 	}
-	if (c.OS != "" || c.Architecture != "") && suits(c.OS, c.Architecture, c.Variant) == 0 {
+	if c.OS != "" && c.Architecture != "" && suits(c.OS, c.Architecture, c.Variant) == 0 {
 		return nil, fmt.Errorf("it is for %.40q; this machine is %s", c.OS+"/"+c.Architecture, machine())
 	}
 	id, _, err := v1.SHA256(bytes.NewReader(data))

@@ -61,8 +61,8 @@ func (s *Store) readImage(id string) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", short(id), err)
 	}
-	if r.Version != recordVersion || r.ID != id {
-		return nil, fmt.Errorf("image %s: its record is not one of this program's; remove %s", short(id), s.path(imageFolder, digits+".json"))
+	if r.Version != recordVersion || r.ID != id { // it is as good as none: pulling mends it
+		return nil, fmt.Errorf("image %s: %w: its record is not one of this program's", short(id), ErrNotFound)
 	}
 	r.RootDir = s.rootDir(id) // the store's folder may have been moved
 	return &r.Image, nil
@@ -174,13 +174,14 @@ func newestFirst(images []*Image) {
 	})
 }
 
+// readJSON reads a record or a reference. One that is damaged is ErrNotFound.
 func readJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%w: %s: %w", ErrNotFound, path, err) // what cannot be read is as good as none
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package image
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -64,10 +65,16 @@ func ParseReference(s string) (Reference, error) {
 		return bad("for a folder write dir:%s, for an OCI layout oci:%s, for a file that docker save wrote docker-archive:%s", s, s, s)
 	}
 	ref, err := name.ParseReference(s)
-	if err != nil {
+	if err != nil || slices.ContainsFunc(strings.Split(ref.Context().RepositoryStr(), "/"), isNoName) {
 		return bad("write it as alpine:3.20 or ghcr.io/owner/name@sha256:…, in lower case")
 	}
 	return Reference{Kind: Registry, remote: ref}, nil
+}
+
+// isNoName tells whether a part of a repository's name is one that no registry has. ".." would be
+// another path of the registry's.
+func isNoName(part string) bool {
+	return strings.Trim(part, "._-") != part || part == ""
 }
 
 // String is the reference in full, the same for all ways to write it.

@@ -22,6 +22,7 @@ type root struct {
 	m     *manifest
 	dir   string // its files are in fs below
 	limit int64  // bytes that all of it may take
+	room  bool   // because there is no more room
 	sum   totals
 	left  int64 // entries that unpack left out
 }
@@ -43,6 +44,7 @@ func (r *root) begin(ctx context.Context) (below int, err error) {
 		return 0, err
 	}
 	r.limit = min(r.store.opts.Limits.Bytes, free/10*9)
+	r.room = r.limit < r.store.opts.Limits.Bytes
 	if below, err = r.share(ctx); err != nil || below > 0 {
 		return below, err
 	}
@@ -86,7 +88,11 @@ func (r *root) add(ctx context.Context, i int, sent io.Reader, report func(read 
 		}
 	}
 	if err != nil {
-		return whatWrong(ctx, limitOf(err), in)
+		err = whatWrong(ctx, limitOf(err), in)
+		if r.room && errors.Is(err, ErrLimit) && res.Entries < limits.Entries-r.sum.entries {
+			err = fmt.Errorf("%w: of what is free below %s, an image may take nine tenths, %d MB: %w", ErrSpace, r.store.dir, r.limit>>20, err)
+		}
+		return err
 	}
 	r.sum.bytes += res.Bytes
 	r.sum.entries += res.Entries
