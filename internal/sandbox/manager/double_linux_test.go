@@ -272,8 +272,11 @@ func (b *box) Status(ctx context.Context) (*sandbox.Status, error) {
 	return &a.Status, nil
 }
 
-func (b *box) Pause(ctx context.Context) error  { _, err := b.do(ctx, &order{Op: "pause"}); return err }
-func (b *box) Resume(ctx context.Context) error { _, err := b.do(ctx, &order{Op: "resume"}); return err }
+func (b *box) Pause(ctx context.Context) error { _, err := b.do(ctx, &order{Op: "pause"}); return err }
+func (b *box) Resume(ctx context.Context) error {
+	_, err := b.do(ctx, &order{Op: "resume"})
+	return err
+}
 func (b *box) Touch(ctx context.Context, t *sandbox.Times) error {
 	_, err := b.do(ctx, &order{Op: "touch", Times: t})
 	return err

@@ -84,6 +84,9 @@ func (m *Manager) waitLock(ctx context.Context, key, verb string, shared bool) (
 // tryLock takes a lock if nobody has it; else its error is errHeld.
 func (m *Manager) tryLock(key, verb string, shared bool) (*hold, error) {
 	path := m.lockPath(key)
+	if filepath.Base(path) != key {
+		return nil, fmt.Errorf("%q is no name of a lock", key)
+	}
 	for {
 		f := flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))
 		try := f.TryLock

@@ -20,6 +20,9 @@ func (m *Manager) Restore(ctx context.Context, name string, req *Request) (*Box,
 	if err := req.checkRestore("a snapshot"); err != nil {
 		return nil, err
 	}
+	if checkName("snapshot", name) != nil {
+		return nil, &NotFound{"snapshot", name}
+	}
 	if _, err := m.settle(ctx); err != nil {
 		return nil, err
 	}

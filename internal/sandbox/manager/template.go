@@ -57,6 +57,9 @@ func (m *Manager) CreateTemplate(ctx context.Context, req *TemplateRequest) (*Te
 
 // BuildTemplate makes a template again from what it was made of. Until that is done the old one is there.
 func (m *Manager) BuildTemplate(ctx context.Context, name string, output io.Writer) (*Template, error) {
+	if checkName("template", name) != nil {
+		return nil, &NotFound{"template", name}
+	}
 	if _, err := m.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -260,6 +263,9 @@ func (m *Manager) RemoveTemplate(ctx context.Context, name string) error {
 func (m *Manager) createFromTemplate(ctx context.Context, req *Request) (*Box, error) {
 	if err := req.checkRestore("a template"); err != nil {
 		return nil, err
+	}
+	if checkName("template", req.Template) != nil {
+		return nil, &NotFound{"template", req.Template}
 	}
 	release, err := m.lockShared(ctx, templateKey(req.Template), "create")
 	if err != nil {

@@ -23,10 +23,9 @@ type world struct {
 	images  *images
 	changes *changes
 
-	mu      sync.Mutex
-	rows    []string // of the record: kind and ID
-	refuse  error    // Record's
-	gateEnv map[string]string
+	mu     sync.Mutex
+	rows   []string // of the record: kind and ID
+	refuse error    // Record's
 }
 
 func newWorld(t testing.TB) *world {
@@ -79,14 +78,14 @@ func (w *world) options() *manager.Options {
 			return work, append([]string{"/secret"}, hide...), nil
 		},
 		Gate: func(_ context.Context, req *manager.GateRequest) (*manager.Gate, error) {
-			g := &manager.Gate{Argv: []string{"true"}, Input: req.Input, Env: req.Env, Ports: func(said []byte) ([]manager.Port, error) {
+			g := &manager.Gate{Argv: []string{"true"}, Input: req.Input, Env: map[string]string{}, Ports: func(said []byte) ([]manager.Port, error) {
 				return []manager.Port{{Guest: 80, Host: len(said)}}, nil
 			}}
 			if g.Input == nil {
 				g.Input = []byte(`{"secret":"` + req.ID + `"}`)
 			}
-			if g.Env == nil {
-				g.Env = map[string]string{"TOKEN": "placeholder-" + req.ID}
+			if g.Env["TOKEN"] = req.Env["TOKEN"]; req.Env == nil {
+				g.Env["TOKEN"] = "placeholder-" + req.ID
 			}
 			return g, nil
 		},
@@ -198,7 +197,9 @@ func (c *changes) Expired(_ context.Context, info *manager.Info, tar string) err
 	c.told, c.files = append(c.told, "expired "+info.ID), append(c.files, string(text))
 	return nil
 }
-func (c *changes) Forked(_ context.Context, parent, child string) error { return c.note("forked", parent, child) }
+func (c *changes) Forked(_ context.Context, parent, child string) error {
+	return c.note("forked", parent, child)
+}
 func (c *changes) Saved(_ context.Context, id, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "of"), []byte(id), 0o600)
 }
