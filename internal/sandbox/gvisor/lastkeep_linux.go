@@ -103,12 +103,12 @@ func (l *last) serve(notes []string) error {
 	if err := l.listen(); err != nil {
 		return err
 	}
+	go l.accept()
 	if len(l.plan.Gate) > 0 {
 		if err := l.startGate(ctx); err != nil {
 			return err
 		}
 	}
-	go l.accept()
 	go l.watchTimes()
 	restLater()
 	return nil
