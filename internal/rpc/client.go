@@ -309,7 +309,7 @@ func (c *Client) postAll() {
 		if err := c.transmit(context.Background(), time.Time{}, id, spec); err != nil {
 			c.opts.Logger.Debug("rpc request not sent", "method", spec.Method, "error", err)
 			c.mu.Lock()
-			c.paidLocked()
+			c.owed = max(c.owed-1, 0) // whoever reads is not told: only a reader may do that
 			c.mu.Unlock()
 		}
 	}
