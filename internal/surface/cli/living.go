@@ -244,7 +244,7 @@ func (p *Program) settleBox(ctx context.Context, m *manager.Manager, box *manage
 	case commit:
 		rep, err := p.commitSet(ctx, store, set.ID, &commitWish{quiet: !asking, row: row})
 		if err != nil {
-			return "", fmt.Errorf("sandbox %s was not removed: %w", set.ID, err)
+			return "", fmt.Errorf("it was not removed: %w", err)
 		}
 		became = rep.State
 		if asking || rep.State != changes.Committed {
