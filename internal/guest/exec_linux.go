@@ -345,7 +345,8 @@ func (c *call) perform(p *program, to [2]sink) *agent.ExecResult {
 		default:
 			proc.end()
 			c.ended(res)
-			proc.endRest = proc.endRest || proc.mark != ""
+			// An agent that closes ends the rest of all commands together, where it is alone.
+			proc.endRest = proc.endRest || proc.mark != "" && !errors.Is(context.Cause(c.ctx), errClosing)
 		}
 	}
 	proc.finishRest()
