@@ -50,6 +50,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("AIRLOCK_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 			env.Setenv("TZ", "UTC")
+			env.Defer(endSandboxes(env.Vars, dir))
 			return errors.Join(os.MkdirAll(env.Cd, 0o755), os.MkdirAll(home, 0o755))
 		},
 		Condition: func(cond string) (bool, error) {
@@ -59,7 +60,7 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": code, "setid": setID, "json": jsonIs, "clean": clean, "many": many,
+			"code": code, "var": variable, "until": untilIt, "setid": setID, "json": jsonIs, "clean": clean, "many": many,
 			"model": m.start, "requests": m.requests,
 		},
 	})
@@ -123,6 +124,56 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code = %d, want %d", got, want)
 	}
+}
+
+// endSandboxes ends the sandboxes that last of a script that failed.
+func endSandboxes(env []string, dir string) func() {
+	return func() {
+		for _, v := range env {
+			if home, ok := strings.CutPrefix(v, "AIRLOCK_HOME="); ok {
+				if _, err := os.Stat(filepath.Join(home, "sandboxes.db")); err != nil {
+					return
+				}
+			}
+		}
+		cmd := exec.Command(filepath.Join(dir, "airlock"), "sandbox", "rm", "--all", "--discard")
+		cmd.Env = env
+		_ = cmd.Run() // what is left behind is the script's to find
+	}
+}
+
+// variable sets a variable to what was printed: var NAME, or var NAME MEMBER of the JSON value.
+func variable(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 || len(args) > 2 {
+		ts.Fatalf("usage: var NAME [MEMBER]")
+	}
+	text := strings.TrimSpace(ts.ReadFile("stdout"))
+	if len(args) == 2 {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			ts.Fatalf("not one JSON value: %v\n%s", err, text)
+		}
+		for key := range strings.SplitSeq(args[1], ".") {
+			v = member(v, key)
+		}
+		text = fmt.Sprint(v)
+	}
+	ts.Setenv(args[0], text)
+}
+
+// untilIt runs a program until it succeeds and prints what the pattern matches: until PATTERN PROGRAM [ARG…].
+func untilIt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN PROGRAM [ARG…]")
+	}
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	for range 300 {
+		if err := ts.Exec(args[1], args[2:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("%q did not come", args[0])
 }
 
 var keptAs = regexp.MustCompile(`kept as ([a-z2-7]{16})`)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -191,8 +192,9 @@ func (p *Program) judge(ctx context.Context, r *insideReport, sb *manager.Box, c
 	switch {
 	case err == nil:
 		r.code = exitOf(&executor.Outcome{Result: r.res})
-		if r.res.NotStarted != "" && r.code == exitFailed {
-			r.failure = fmt.Errorf("%s cannot be started: %s", printable(call.name), printable(r.res.Stderr))
+		r.failure = notRun(call, &r.res)
+		if r.code < 0 { // the guest did not run it, and says why in words alone
+			r.code = exitFailed
 		}
 	case call.timeout > 0 && errors.Is(err, context.DeadlineExceeded): // the guest did not end it
 		r.res, r.code = agent.ExecResult{ExitCode: -1, TimedOut: true}, exitTimedOut
@@ -204,6 +206,22 @@ func (p *Program) judge(ctx context.Context, r *insideReport, sb *manager.Box, c
 	default:
 		r.code, r.failure = exitFailed, fmt.Errorf("run the command: %w", err)
 	}
+}
+
+// notRun says why a command did not run; nil where it did.
+func notRun(call *insideCall, res *agent.ExecResult) error {
+	name, said := printable(call.name), printable(strings.TrimPrefix(strings.TrimSpace(res.Stderr), call.name+": "))
+	switch {
+	case res.NotStarted == "not_found":
+		return fmt.Errorf("%s: there is no such command in the sandbox", name)
+	case res.NotStarted == "not_executable":
+		return fmt.Errorf("%s cannot be executed: %s", name, said)
+	case res.NotStarted != "":
+		return fmt.Errorf("%s cannot be started: %s", name, said)
+	case res.ExitCode < 0 && res.Signal == "" && !res.TimedOut && !res.Canceled:
+		return fmt.Errorf("%s was not run: %s", name, firstOf(said, "the sandbox's agent does not say why"))
+	}
+	return nil
 }
 
 // noOutput is the end of a command whose output could not be handed on.

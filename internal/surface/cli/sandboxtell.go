@@ -50,12 +50,6 @@ func (p *Program) tellInside(rep *insideReport, call *insideCall) error {
 		text = rep.failure.Error()
 	case rep.res.TimedOut:
 		text = "timed out after " + call.timeout.String()
-	case rep.res.NotStarted == "not_found":
-		text = printable(call.name) + ": there is no such command in the sandbox"
-		rep.failure = errors.New(text)
-	case rep.res.NotStarted == "not_executable":
-		text = printable(call.name) + " cannot be executed"
-		rep.failure = errors.New(text)
 	}
 	if text != "" {
 		rep.screen.tidy(p.Stderr)
@@ -112,9 +106,6 @@ func (p *Program) detachIn(ctx context.Context, box *manager.Box, f *execFlags, 
 		p.judge(ctx, rep, box, call, err, nil)
 	case res.Process == "":
 		p.judge(ctx, rep, box, call, nil, nil)
-		if rep.failure == nil && rep.code == 0 {
-			rep.code, rep.failure = exitFailed, fmt.Errorf("the sandbox's agent did not start it: %s", printable(res.Stderr))
-		}
 	case !f.json:
 		if _, err := fmt.Fprintln(p.Stdout, printable(res.Process)); err != nil {
 			return unwritten(err)
