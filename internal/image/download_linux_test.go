@@ -270,7 +270,7 @@ func TestPullsAtOnceShareTheWork(t *testing.T) {
 		h.push(t, tag, imageOf(t, shared, layerOf(t, file("b", fmt.Sprint(i)))))
 	}
 	h.answer(nil)
-	dir := filepath.Join(t.TempDir(), "images")
+	dir := filepath.Join(fastDir(t), "images")
 	var work sync.WaitGroup
 	for i, ref := range refs {
 		s := storeAt(t, dir, nil) // as another process would open it

@@ -52,7 +52,7 @@ func FuzzDockerArchive(f *testing.F) {
 	f.Add(tarOf(f, file("manifest.json", `[{"Config":"c","Layers":["l"]}]`), file("c", strings.Replace(config, "[]", `["sha256:`+strings.Repeat("0", 64)+`"]`, 1)), file("l", "")))
 	f.Add(tarOf(f, item{name: "manifest.json", link: "x", kind: '2'}, item{name: "x", link: "manifest.json", kind: '1'}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		dir := t.TempDir()
+		dir := fastDir(t)
 		path := filepath.Join(dir, "x.tar")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"schemaVersion":2,"manifests":[{"digest":"CONFIG","size":1,"platform":{"os":"linux","architecture":"amd64"}}]}`), config)
 	f.Add([]byte(`{"schemaVersion":2,"config":{"digest":"CONFIG","size":2},"layers":[]}`), []byte(`{"config":{"WorkingDir":"/../a//b","Env":["A=b"]}}`))
 	f.Fuzz(func(t *testing.T, manifest, config []byte) {
-		dir := t.TempDir()
+		dir := fastDir(t)
 		p, err := layout.Write(filepath.Join(dir, "layout"), empty.Index)
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func FuzzLayer(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := t.TempDir()
+		dir := fastDir(t)
 		config := fmt.Sprintf(`{"os":"linux","rootfs":{"diff_ids":["%s","%s"]}}`, sum, sum)
 		manifest := `[{"Config":"c","Layers":["l","l"]}]`
 		path := filepath.Join(dir, "x.tar")

@@ -34,8 +34,10 @@ func (s *Store) Hold(ctx context.Context, id, owner string) error {
 		return err
 	}
 	defer unlock()
-	_, err = s.takeLocked(id, "", owner)
-	return err
+	if _, err = s.takeLocked(id, "", owner); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(s.path(holdFolder, owner)), syncDir(s.path(holdFolder)))
 }
 
 // Release ends all that owner holds. It may hold nothing.
@@ -75,25 +77,17 @@ func (s *Store) Holders(ctx context.Context) ([]string, error) {
 	return owners, nil
 }
 
+// writeHold does not wait for the disk: what holds an image only while it runs does not outlive
+// the machine either.
 func (s *Store) writeHold(id, owner string) error {
-	dir := s.path(holdFolder, owner)
-	err := os.Mkdir(dir, 0o700)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(s.path(holdFolder, owner), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("hold image %s: %w", short(id), err)
 	}
-	made := err == nil
 	f, err := os.OpenFile(s.path(holdFolder, owner, hexOf(id)), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("hold image %s: %w", short(id), err)
 	}
-	_ = f.Close() // it is empty
-	if err := syncDir(dir); err != nil {
-		return fmt.Errorf("hold image %s: %w", short(id), err)
-	}
-	if made {
-		return syncDir(s.path(holdFolder))
-	}
-	return nil
+	return f.Close()
 }
 
 func (s *Store) holdersOf(id string) []string {

@@ -95,8 +95,8 @@ type PullOptions struct {
 	// Insecure lets a registry that is not on the loopback be asked without TLS.
 	Insecure bool
 
-	// Owner holds the image as Hold does, from before Pull returns; "": nobody does, and the image may
-	// be gone at any time.
+	// Owner holds the image as Hold does, from before Pull returns, but not over a crash of the machine just afterwards;
+	// "": nobody does, and the image may be gone at any time.
 	Owner string
 
 	// Progress is told how the pull goes, at most ten times a second and at its end, from one

@@ -57,7 +57,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	h := newHub(t, nil)
 	l := layerOf(t, file("a", noise(500_000, 1)))
 	h.push(t, "a:1", imageOf(t, l))
-	dir := filepath.Join(t.TempDir(), "images")
+	dir := filepath.Join(fastDir(t), "images")
 	var children []*exec.Cmd
 	for range 4 {
 		cmd := childCommand(t, dir, h.ref("a:1"))
@@ -97,7 +97,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		"locks/root-*", "partial/*", "blobs/*", "temp/*", "temp/*/fs/d", "temp/*/fs/d/f300", "temp/*/fs/big", "temp/*/fs/proc", "roots/*", "images/*.json", "refs/*.json", "holds/*",
 	} {
 		t.Run(strings.NewReplacer("/", " ", "*", "").Replace(moment), func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "images")
+			dir := filepath.Join(fastDir(t), "images")
 			s := storeAt(t, dir, nil)
 			killWhen(t, childCommand(t, dir, h.ref("a:1")), filepath.Join(dir, moment))
 			images, err := s.List(t.Context())

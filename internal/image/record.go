@@ -92,6 +92,9 @@ func (s *Store) readRef(ref string) (id string, err error) {
 }
 
 func (s *Store) writeRef(ref, id string) error {
+	if now, err := s.readRef(ref); err == nil && now == id {
+		return nil
+	}
 	return writeJSON(s.refFile(ref), storedRef{Ref: ref, ID: id})
 }
 

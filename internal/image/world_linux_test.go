@@ -203,7 +203,22 @@ func imageFor(t testing.TB, arch string, config v1.Config, layers ...v1.Layer) v
 
 func newStore(t testing.TB, opts *image.Options) *image.Store {
 	t.Helper()
-	return storeAt(t, filepath.Join(t.TempDir(), "images"), opts)
+	return storeAt(t, filepath.Join(fastDir(t), "images"), opts)
+}
+
+// fastDir is a folder in memory where there is such, so that tests need not wait for the disk.
+func fastDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "airlock-image-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 func storeAt(t testing.TB, dir string, opts *image.Options) *image.Store {
