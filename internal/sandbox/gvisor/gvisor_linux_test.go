@@ -310,3 +310,10 @@ func TestLasting(t *testing.T) {
 	}
 	sandboxtest.RunLasting(t, &sandboxtest.Options{New: newDriver, Leftovers: leftovers})
 }
+
+func TestMisbehaving(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts sandboxes")
+	}
+	sandboxtest.RunMisbehaving(t, &sandboxtest.Options{New: newDriver, Leftovers: leftovers})
+}

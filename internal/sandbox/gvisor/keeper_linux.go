@@ -325,6 +325,10 @@ func overlay(p *plan) string {
 // watchInterval is how often memory is looked at.
 const watchInterval = 50 * time.Millisecond
 
+// slowInterval is how often it is looked at in one that lasts, where the kernel holds the limit: there may be a
+// hundred of them.
+const slowInterval = 500 * time.Millisecond
+
 // watch tells the driver when the sandbox ends by itself, and ends it when it has
 // passed its memory limit.
 func (k *keeper) watch() {
@@ -353,7 +357,11 @@ func (k *keeper) watch() {
 }
 
 func (k *keeper) watchMemory(stop chan struct{}) {
-	tick := time.NewTicker(watchInterval)
+	interval := watchInterval
+	if k.last != nil && k.plan.Cgroup != "" {
+		interval = slowInterval
+	}
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {

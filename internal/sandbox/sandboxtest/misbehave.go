@@ -1,0 +1,154 @@
+package sandboxtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"airlock/agent"
+	"airlock/internal/sandbox"
+)
+
+// A misbehaviour is a command that takes what it can get.
+type misbehaviour struct {
+	name string
+	line string
+	// fatal: it may end its own sandbox.
+	fatal bool
+	// stays: it is left running while the neighbour is looked at.
+	stays bool
+}
+
+var misbehaviours = []misbehaviour{
+	{"a fork bomb", "f() { f | f & }; f 2>/dev/null; sleep 100", false, true},
+	{"a hog of processors", "for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait", false, true},
+	{"a hog of memory", `exec python3 -c 'x = []
+while True: x.append(bytearray(8 << 20))'`, true, true},
+	{"a filler of the disk", "cat /dev/zero > full; sleep 100", false, true},
+	{"a flood of output", "exec yes", false, true},
+	{"100,000 files", `python3 -c '
+for i in range(100000):
+    open("f%d" % i, "w").close()' && echo made`, false, false},
+	{"an endless folder", `python3 -c '
+import os
+try:
+    while True:
+        os.mkdir("d"); os.chdir("d")
+except OSError: pass'; sleep 100`, true, true},
+}
+
+// neighbourTime is how long a command of a sandbox may take beside one that misbehaves. Alone it takes some milliseconds;
+// the machines of tests are slow and shared.
+const neighbourTime = 5 * time.Second
+
+// RunMisbehaving runs, in sandboxes with limits, what would bring down a machine without them, and looks at
+// their neighbour and at the host meanwhile.
+func RunMisbehaving(t *testing.T, opts *Options) {
+	b := &bench{T: t, opts: opts, state: t.TempDir(), work: t.TempDir()}
+	b.driver = opts.New(t, b.state)
+	neighbour := b.keep(sandbox.LastingSpec{})
+	for _, m := range misbehaviours {
+		t.Run(m.name, func(t *testing.T) {
+			own := *b
+			own.T = t
+			own.misbehave(&m, neighbour)
+		})
+	}
+	b.end(neighbour)
+	if left := b.opts.Leftovers(t, b.state); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func (b *bench) misbehave(m *misbehaviour, neighbour sandbox.Lasting) {
+	free := available(b)
+	l := b.keep(sandbox.LastingSpec{Spec: sandbox.Spec{Limits: sandbox.Limits{
+		Memory: 768 << 20, CPUs: 1, Procs: 100, Disk: 256 << 20, Files: 256,
+	}}})
+	defer b.end(l)
+	params := b.params(l, m.line)
+	params.MaxProcs = 100
+	ctx, cancel := context.WithTimeout(b.Context(), startLimit)
+	defer cancel()
+	c := b.client(l)
+	var out counting
+	p, err := c.Start(ctx, params, &agent.Streams{Stdout: &out, Stderr: io.Discard})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range 20 {
+		began := time.Now()
+		b.prints(neighbour, "echo fine", "fine")
+		if took := time.Since(began); took > neighbourTime {
+			b.Errorf("a neighbour's command took %v", took)
+		}
+		if rest := available(b); free-rest > 3<<30 {
+			b.Errorf("the host has %d MiB less to spare than before", (free-rest)>>20)
+		}
+	}
+	if m.stays {
+		cancel()
+	}
+	res, err := p.Wait()
+	select {
+	case <-l.Done():
+		if !m.fatal || !errors.Is(l.Err(), sandbox.ErrOutOfMemory) {
+			b.Errorf("its sandbox ended: %v", l.Err())
+		}
+		return
+	case <-time.After(100 * time.Millisecond):
+	}
+	if !m.stays && (err != nil || res.ExitCode != 0) {
+		b.Errorf("it ended with %+v, %v", res, err)
+	}
+	if _, err := b.client(l).Run(b.Context(), b.params(l, "true"), nil); err != nil && !m.fatal {
+		b.Errorf("its own sandbox does not answer afterwards: %v", err)
+	}
+	for _, pid := range pids(b, l)[:1] {
+		if used := residentMemory(pid); used > 200<<20 {
+			b.Errorf("its keeper has grown to %d MiB", used>>20)
+		}
+	}
+}
+
+type counting struct{ n int64 }
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+// available is what the host has to spare, in bytes.
+func available(b *bench) int64 { return kilobytes(b, "/proc/meminfo", "MemAvailable:") }
+
+func residentMemory(pid int) int64 {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	return inKilobytes(string(data), "VmRSS:")
+}
+
+func kilobytes(b *bench, file, name string) int64 {
+	b.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return inKilobytes(string(data), name)
+}
+
+func inKilobytes(text, name string) int64 {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == name {
+			n, _ := strconv.ParseInt(f[1], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
