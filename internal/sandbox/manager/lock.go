@@ -32,11 +32,16 @@ type hold struct {
 }
 
 // release lets go. The file goes first: whoever locked it meanwhile sees that it is no longer
-// there and begins again.
+// there and begins again. Of those who share one, the last removes it.
 func (h *hold) release() {
-	if !h.shared {
-		_ = os.Remove(h.path)
+	if h.shared {
+		_ = h.file.Unlock()
+		if ok, err := h.file.TryLock(); !ok || err != nil || !current(h.file, h.path) {
+			_ = h.file.Unlock()
+			return
+		}
 	}
+	_ = os.Remove(h.path)
 	_ = h.file.Unlock()
 }
 
@@ -152,7 +157,6 @@ func (m *Manager) busyWith(key string) string {
 		return "" // most of the time there is no file
 	}
 	if h, err := m.tryLock(key, "look", true); err == nil { // it was left behind
-		h.shared = false
 		h.release()
 		return ""
 	}
