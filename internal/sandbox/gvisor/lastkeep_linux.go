@@ -110,8 +110,24 @@ func (l *last) serve(notes []string) error {
 		}
 	}
 	go l.watchTimes()
+	go l.watchSession()
 	restLater()
 	return nil
+}
+
+// watchSession ends a sandbox whose guest agent does not speak any more: nobody could use it.
+func (l *last) watchSession() {
+	select {
+	case <-l.over:
+		return
+	case <-l.session.Done():
+	}
+	// Its end may be why, and is then the better reason.
+	select {
+	case <-l.over:
+	case <-time.After(2 * settleTime):
+		l.end(&Ending{Reason: EndKilled, At: time.Now(), Text: "its guest agent does not speak any more"})
+	}
 }
 
 // listen binds the socket. By way of the folder's descriptor: its path may be longer than
