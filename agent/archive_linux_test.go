@@ -22,6 +22,7 @@ import (
 	"airlock/agent"
 	"airlock/internal/guest"
 	"airlock/internal/guest/guesttest"
+	"airlock/internal/mux"
 )
 
 // makeTree makes a folder with something of every kind in it.
@@ -109,8 +110,33 @@ func pipeConnector(t testing.TB) agent.Connector {
 	}
 }
 
+// muxConnector makes connections over one pair of pipes to a guest agent of its own.
+func muxConnector(t testing.TB) agent.Connector {
+	t.Helper()
+	g, err := guest.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := net.Pipe()
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		_ = mux.Serve(context.Background(), far, func(conn *mux.Conn) { _ = g.Serve(context.Background(), conn) })
+	})
+	session, err := mux.Dial(t.Context(), near)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		session.Close()
+		g.Close()
+		serving.Wait()
+	})
+	return func(ctx context.Context) (net.Conn, error) { return session.Open(ctx) }
+}
+
 func TestAFolderComesOutAndGoesInAsItIs(t *testing.T) {
 	for name, connect := range map[string]agent.Connector{
+		"over one of many connections on one stream": muxConnector(t),
 		"over a socket": guesttest.Connector(t, nil),
 		"over what cannot say that no more comes": pipeConnector(t),
 	} {

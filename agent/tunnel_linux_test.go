@@ -39,24 +39,30 @@ func echoServer(t *testing.T) string {
 }
 
 func TestATunnelCarriesBothWaysAndEachEnd(t *testing.T) {
-	connect := guesttest.Connector(t, nil)
-	conn, err := connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	tunnel, err := agent.Dial(t.Context(), conn, agent.DialParams{Network: "tcp", Address: echoServer(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tunnel.Close()
-	said := strings.Repeat("something to say ", 100_000)
-	go func() {
-		_, _ = io.WriteString(tunnel, said)
-		_ = tunnel.(interface{ CloseWrite() error }).CloseWrite()
-	}()
-	heard, err := io.ReadAll(tunnel)
-	if err != nil || string(heard) != "hello\n"+said {
-		t.Errorf("heard %d bytes, %v; said %d", len(heard), err, len(said))
+	for name, connect := range map[string]agent.Connector{
+		"over a socket": guesttest.Connector(t, nil),
+		"over one of many connections on one stream": muxConnector(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tunnel, err := agent.Dial(t.Context(), conn, agent.DialParams{Network: "tcp", Address: echoServer(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tunnel.Close()
+			said := strings.Repeat("something to say ", 100_000)
+			go func() {
+				_, _ = io.WriteString(tunnel, said)
+				_ = tunnel.(interface{ CloseWrite() error }).CloseWrite()
+			}()
+			heard, err := io.ReadAll(tunnel)
+			if err != nil || string(heard) != "hello\n"+said {
+				t.Errorf("heard %d bytes, %v; said %d", len(heard), err, len(said))
+			}
+		})
 	}
 }
 
@@ -170,8 +176,22 @@ func TestAnAcceptThatNobodyWaitsForLeavesTheNextConnectionToOthers(t *testing.T)
 			t.Fatalf("Accept: err = %v, want %v", err, context.Canceled)
 		}
 	}
-	if err := client.Ping(t.Context()); err != nil {
+	taken := make(chan error)
+	go func() {
+		waiting, err := connect(t.Context())
+		if err == nil {
+			_, _, err = agent.Accept(t.Context(), waiting, address)
+		}
+		taken <- err
+	}()
+	var d net.Dialer
+	inside, err := d.DialContext(t.Context(), "tcp", address)
+	if err != nil {
 		t.Fatal(err)
+	}
+	defer inside.Close()
+	if err := <-taken; err != nil {
+		t.Errorf("Accept: %v", err)
 	}
 	unknown, err := connect(t.Context())
 	if err != nil {
