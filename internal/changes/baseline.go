@@ -3,6 +3,7 @@ package changes
 import (
 	"errors"
 	"io/fs"
+	"slices"
 )
 
 // A hostNode is what the host has at a path.
@@ -98,8 +99,41 @@ func (c *comparer) replaced(p Path) bool {
 		return false
 	}
 	if left := c.base.left[p]; left != nil && left.Type == Dir {
-		return n.Ino != left.Ino || n.CTime.After(left.CTime) && !n.MTime.After(left.MTime)
+		return n.Ino != left.Ino || n.CTime.After(left.CTime) && !n.MTime.After(left.MTime) && !c.touched(p, n)
 	}
 	started := c.opts.Started
-	return born.After(started) || n.CTime.After(started) && !n.MTime.After(started)
+	return born.After(started) || n.CTime.After(started) && !n.MTime.After(started) && !c.touched(p, n)
+}
+
+// touched reports whether the folder at p, which is as now, was last changed by a commit or
+// undo of some set of the store: an undo gives folders their old times back, which looks
+// as if they had been moved.
+func (c *comparer) touched(p Path, now *Node) bool {
+	if c.touches == nil {
+		c.touches = c.store.touches()
+	}
+	return slices.ContainsFunc(c.touches[p], func(n *Node) bool { return sameObject(now, n, true) })
+}
+
+// touches says how the commits and undos of all sets left folders that were there before.
+func (s *Store) touches() map[Path][]*Node {
+	out := map[Path][]*Node{}
+	ids, err := s.ids()
+	if err != nil {
+		return out // then they count as others' work, and a person looks
+	}
+	for _, id := range ids {
+		done, _, err := readEntries(s.Dir(id))
+		if err != nil {
+			continue // it says what is wrong with it when it is used
+		}
+		for _, j := range done {
+			for i, n := range j.after {
+				if o := &j.ops[i]; n != nil && n.Type == Dir && (o.Do == doTouch || o.Do == doMeta) {
+					out[o.Path] = append(out[o.Path], n)
+				}
+			}
+		}
+	}
+	return out
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"airlock/internal/changes"
 )
@@ -115,6 +116,28 @@ func TestAForkHasTheCommitsOfItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.want(now())
+}
+
+func TestAnUndoOfAnotherSetReplacesNoFolder(t *testing.T) {
+	l := newLiving(t, func(h *host) { h.file("/w/d/f", "1") })
+	if err := os.Chtimes(l.name("/w/d"), time.Unix(1, 0), time.Unix(1_600_000_000, 0)); err != nil {
+		t.Fatal(err)
+	}
+	l.start()
+	other := *l
+	other.id = otherID
+	other.changes(up().dir("./w/d/", 0o755).file("./w/d/g", "1"))
+	other.commit()
+	other.undo()
+	now := func() *layer { return up().dir("./w/d/", 0o755).file("./w/d/h", "1") }
+	l.want(now(), `added "/w/d/h" new:file`)
+	// Anybody else who does that is somebody else.
+	if err := os.Chtimes(l.name("/w/d"), time.Unix(1, 0), time.Unix(1_600_000_001, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.changes(now()); !strings.Contains(got, "was replaced on the host") {
+		t.Errorf("a folder with other times:\n%s", got)
+	}
 }
 
 func TestASnapshotKnowsTheCommitsBeforeItAlone(t *testing.T) {

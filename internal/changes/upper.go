@@ -139,7 +139,7 @@ func read(ctx context.Context, layer io.Reader, w *Writer, o *ReadOptions) error
 	c := &comparer{
 		tree: t, opts: o, host: host, hidden: hidden, ignored: ignored,
 		scopes:  scoper{work: w.header.WorkDir, home: o.Home},
-		folders: map[Path]string{}, hashLeft: o.MaxHash, base: newBaseline(),
+		folders: map[Path]string{}, hashLeft: o.MaxHash, base: newBaseline(), store: w.store,
 	}
 	if w.live != nil {
 		c.base = w.live.base

@@ -23,6 +23,9 @@ type comparer struct {
 	hashLeft        int64
 	changes         []Change
 
+	store   *Store
+	touches map[Path][]*Node // by folder: how commits and undos left it; nil: not yet asked for
+
 	base *baseline // what was let out before
 	outs []Change  // of that, what still is as it was then
 }
