@@ -21,11 +21,12 @@ type keep struct {
 	max int64
 
 	mu      sync.Mutex
-	buf     []byte // byte n of the output lies at n modulo max
-	first   int64  // offset of the oldest byte that is kept
-	end     int64  // offset after the newest
-	bites   []bite // oldest first; they cover what is kept
-	changed chan struct{}
+	buf     []byte        // byte n of the output lies at n modulo max
+	first   int64         // offset of the oldest byte that is kept
+	end     int64         // offset after the newest
+	bites   []bite        // oldest first; from old on they cover what is kept
+	old     int           // that are no longer needed
+	changed chan struct{} // nil: nobody waits
 }
 
 // A bite is output of one stream, up to an offset.
@@ -35,7 +36,7 @@ type bite struct {
 }
 
 func newKeep(size int64) *keep {
-	return &keep{max: size, changed: make(chan struct{})}
+	return &keep{max: size}
 }
 
 func (k *keep) add(stream int, p []byte) {
@@ -64,8 +65,10 @@ func (k *keep) add(stream int, p []byte) {
 		k.bites = append(k.bites, bite{k.end, stream})
 	}
 	k.forgetLocked()
-	close(k.changed)
-	k.changed = make(chan struct{})
+	if k.changed != nil {
+		close(k.changed)
+		k.changed = nil
+	}
 }
 
 // growLocked makes the buffer n long. It was never longer, so that what is in it stays in its place.
@@ -75,40 +78,44 @@ func (k *keep) growLocked(n int64) {
 
 // forgetLocked takes out what is older than first, and bites where there are too many.
 func (k *keep) forgetLocked() {
-	old := 0
-	for k.bites[old].end <= k.first {
-		old++
+	for k.bites[k.old].end <= k.first {
+		k.old++
 	}
-	if most := int(max(k.max/bytesPerBite, minBites)); len(k.bites)-old > most {
-		old = len(k.bites) - most/2 // half of them, so that it is not done for every byte
-		k.first = k.bites[old-1].end
+	if most := int(max(k.max/bytesPerBite, minBites)); len(k.bites)-k.old > most {
+		k.old++
+		k.first = k.bites[k.old-1].end
 	}
-	if old > len(k.bites)/2 || old > minBites/2 {
-		k.bites = slices.Delete(k.bites, 0, old)
+	if k.old > len(k.bites)/2 || k.old > minBites {
+		k.bites = slices.Delete(k.bites, 0, k.old)
+		k.old = 0
 	}
 }
 
 // read copies what there is from offset at on, of one stream, and says where it really began: what
-// is no longer kept is skipped. changed is closed when there is more than this.
+// is no longer kept is skipped. Where there is nothing, changed is closed when there is more.
 func (k *keep) read(p []byte, at int64) (n int, from int64, stream int, changed <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at = max(at, k.first)
 	if at >= k.end {
+		if k.changed == nil {
+			k.changed = make(chan struct{})
+		}
 		return 0, at, 0, k.changed
 	}
-	i, _ := slices.BinarySearchFunc(k.bites, at, func(b bite, at int64) int {
+	bites := k.bites[k.old:]
+	i, _ := slices.BinarySearchFunc(bites, at, func(b bite, at int64) int {
 		if b.end <= at {
 			return -1
 		}
 		return 1
 	})
-	b := k.bites[i]
+	b := bites[i]
 	p = p[:min(int64(len(p)), b.end-at)]
 	for n < len(p) {
 		n += copy(p[n:], k.buf[(at+int64(n))%k.max:])
 	}
-	return n, at, b.stream, k.changed
+	return n, at, b.stream, nil
 }
 
 // place is the offset that a request for at means: a negative one counts from the end.
