@@ -126,7 +126,7 @@ func (l *last) watchSession() {
 	select {
 	case <-l.over:
 	case <-time.After(2 * settleTime):
-		l.end(&Ending{Reason: EndKilled, At: time.Now(), Text: "its guest agent does not speak any more"})
+		l.endKeeping(&Ending{Reason: EndKilled, At: time.Now(), Text: "its guest agent does not speak any more"})
 	}
 }
 

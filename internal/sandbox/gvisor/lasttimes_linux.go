@@ -125,14 +125,18 @@ func (l *last) over1(then, reason, what string) bool {
 		l.mu.Unlock()
 		return false
 	}
-	e := &Ending{Reason: reason, At: time.Now(), Text: what + " was over"}
+	l.endKeeping(&Ending{Reason: reason, At: time.Now(), Text: what + " was over"})
+	return true
+}
+
+// endKeeping ends a sandbox that nobody has asked to end: what it changed is kept.
+func (l *last) endKeeping(e *Ending) {
 	if l.plan.Expired != "" {
 		if err := l.saveUpper(l.plan.Expired); err != nil {
 			e.Text += "; what it changed could not be kept: " + err.Error()
 		}
 	}
 	l.end(e)
-	return true
 }
 
 // saveUpper writes what the sandbox changed to a file that appears whole.
