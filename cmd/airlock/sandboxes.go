@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/shirou/gopsutil/v4/mem"
+
 	"airlock/internal/executor"
 	"airlock/internal/hostview"
 	"airlock/internal/image"
@@ -40,7 +43,7 @@ func newKeeping(d *dirs, driver *gvisor.Driver, runner *executor.Runner, record 
 	})
 	k.manager = sync.OnceValues(func() (*manager.Manager, error) {
 		m := manager.New(&manager.Options{
-			Dir: d.state, Driver: driver, Ended: ended(driver), Forget: driver.Forget, Changes: liveChanges{runner}, Images: images(k.images), View: k.view, Gate: k.gate,
+			Dir: d.state, Driver: driver, Ended: ended(driver), Forget: driver.Forget, Changes: liveChanges{runner}, Images: images(k.images), View: k.view, Gate: k.gate, Defaults: k.defaults,
 			Record: record.Record, Logger: log,
 		})
 		k.mu.Lock()
@@ -49,6 +52,26 @@ func newKeeping(d *dirs, driver *gvisor.Driver, runner *executor.Runner, record 
 		return m, nil
 	})
 	return k
+}
+
+// Bounds of sandboxes that are asked for without: as many processes as a big build has, and such parts
+// of the disk and the memory that the machine goes on.
+const (
+	defaultProcs  = 4096
+	diskPart      = 2 // of what is free
+	memoryPartNum = 3
+	memoryPartDen = 4 // of all there is; for root alone, whose limits the kernel holds
+)
+
+func (k *keeping) defaults() manager.Limits {
+	l := manager.Limits{Procs: defaultProcs}
+	if d, err := disk.Usage(k.dirs.state); err == nil {
+		l.Disk = int64(d.Free / diskPart)
+	}
+	if v, err := mem.VirtualMemory(); err == nil && os.Geteuid() == 0 {
+		l.Memory = int64(v.Total / memoryPartDen * memoryPartNum)
+	}
+	return l
 }
 
 // end lets go of the manager, if it was opened.

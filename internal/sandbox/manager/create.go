@@ -27,6 +27,9 @@ func (m *Manager) Create(ctx context.Context, req *Request) (*Box, error) {
 		return nil, problem("a sandbox over the host needs a working folder")
 	}
 	r := newRow(req)
+	if m.opts.Defaults != nil {
+		r.info.Limits = r.info.Limits.orDefaults(m.opts.Defaults())
+	}
 	return m.make(ctx, "create", r, req, m.keep(r, req))
 }
 

@@ -41,6 +41,9 @@ type Options struct {
 	MaxSnapshots int
 	MaxBytes     int64
 
+	// Defaults are the bounds of a sandbox that is asked for without them; nil: none.
+	Defaults func() Limits
+
 	// Wait is how long a step waits for another one at the same sandbox; 0: 30 s.
 	Wait time.Duration
 
