@@ -43,7 +43,7 @@ func hostBytes(t *testing.T, first, second []byte) []byte {
 	s := dial(t, kept)
 	a, b := open(t, s), open(t, s)
 	for c, data := range map[*mux.Conn][]byte{a: first, b: second} {
-		c.Write(data)
+		say(t, c, data)
 		c.CloseWrite()
 		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("echo: %d bytes, %v", len(got), err)
@@ -89,10 +89,10 @@ func cutAt(t *testing.T, script []byte, at int, texts ...[]byte) {
 		defer mu.Unlock()
 		cut = append(cut, got.Bytes())
 	})
-	near.Write(script[:at])
+	say(t, near, script[:at])
 	s := dial(t, near)
 	c := open(t, s)
-	c.Write([]byte("a new host"))
+	say(t, c, []byte("a new host"))
 	c.CloseWrite()
 	if got, err := io.ReadAll(c); err != nil || string(got) != "a new host" {
 		t.Errorf("at %d: the new host read %q, %v", at, got, err)
@@ -119,7 +119,9 @@ func TestACutIsToldToConnections(t *testing.T) {
 	serve(t, far, func(c *mux.Conn) {
 		defer c.Close()
 		one := make([]byte, 1)
-		c.Read(one)
+		if _, err := c.Read(one); err != nil {
+			t.Error(err)
+		}
 		began <- struct{}{}
 		var err error
 		if one[0] == 'r' {
@@ -132,7 +134,7 @@ func TestACutIsToldToConnections(t *testing.T) {
 		}
 		cut <- err
 	})
-	near.Write([]byte(greeted + opens(1) + opens(2) + "\x02\x00\x00\x01\x00\x00\x00\x01r\xA5\x02\x00\x00\x01\x00\x00\x00\x02w\xA5"))
+	say(t, near, []byte(greeted+opens(1)+opens(2)+"\x02\x00\x00\x01\x00\x00\x00\x01r\xA5\x02\x00\x00\x01\x00\x00\x00\x02w\xA5"))
 	<-began
 	<-began
 	fresh := dial(t, near)
@@ -149,10 +151,10 @@ func TestALongFrameIsCutInTheMiddle(t *testing.T) {
 	serve(t, far, echo)
 	// A connection, and the longest payload begins.
 	long := []byte(greeted + opens(1) + "\x02\x00\x80\x00\x00\x00\x00\x01be")
-	near.Write(long)
+	say(t, near, long)
 	s := dial(t, near)
 	c := open(t, s)
-	c.Write([]byte("x"))
+	say(t, c, []byte("x"))
 	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
 		t.Error(err)
 	}
@@ -188,7 +190,7 @@ func TestHostileHosts(t *testing.T) {
 				defer c.Close()
 				one := make([]byte, 4)
 				if _, err := io.ReadFull(c, one); err == nil && string(one) == "ping" {
-					c.Write([]byte("pong"))
+					say(t, c, []byte("pong"))
 				}
 				<-stay
 			})
@@ -199,7 +201,7 @@ func TestHostileHosts(t *testing.T) {
 			s := dial(t, near)
 			c := open(t, s)
 			c.SetDeadline(time.Now().Add(10 * time.Second))
-			c.Write([]byte("ping"))
+			say(t, c, []byte("ping"))
 			got := make([]byte, 4)
 			if _, err := io.ReadFull(c, got); err != nil || string(got) != "pong" {
 				t.Errorf("the next host: %q, %v", got, err)
@@ -281,7 +283,7 @@ func BenchmarkStream(b *testing.B) {
 		go func() { _, _ = io.Copy(struct{ io.Writer }{io.Discard}, r) }()
 		b.SetBytes(int64(len(chunk)))
 		for b.Loop() {
-			w.Write(chunk)
+			say(b, w, chunk)
 		}
 		w.Close()
 	})
@@ -301,7 +303,7 @@ func BenchmarkStream(b *testing.B) {
 		c, _ := s.Open(b.Context())
 		b.SetBytes(int64(len(chunk)))
 		for b.Loop() {
-			c.Write(chunk)
+			say(b, c, chunk)
 		}
 		c.CloseWrite()
 		<-done
@@ -319,7 +321,9 @@ func BenchmarkEcho(b *testing.B) {
 	c, _ := s.Open(b.Context())
 	line := make([]byte, 100)
 	for b.Loop() {
-		c.Write(line)
-		io.ReadFull(c, line)
+		say(b, c, line)
+		if _, err := io.ReadFull(c, line); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -83,6 +83,14 @@ func hold(c *mux.Conn) {
 	_, _ = io.Copy(io.Discard, c)
 }
 
+// say writes all of p.
+func say(t testing.TB, w io.Writer, p []byte) {
+	t.Helper()
+	if _, err := w.Write(p); err != nil {
+		t.Error(err)
+	}
+}
+
 func pattern(n int) []byte {
 	p := make([]byte, n)
 	for i := range p {
@@ -131,7 +139,7 @@ func TestAConnectionEndsAsASocketDoes(t *testing.T) {
 	t.Run("what was written before a close is read, and then the end", func(t *testing.T) {
 		host, guest := pair(t)
 		want := pattern(100_000)
-		guest.Write(want)
+		say(t, guest, want)
 		guest.Close()
 		if got, err := io.ReadAll(host); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("read %d bytes, %v", len(got), err)
@@ -153,7 +161,7 @@ func TestAConnectionEndsAsASocketDoes(t *testing.T) {
 		if n, err := guest.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 			t.Fatalf("Read = %d, %v", n, err)
 		}
-		guest.Write([]byte("still here"))
+		say(t, guest, []byte("still here"))
 		guest.Close()
 		if got, err := io.ReadAll(host); err != nil || string(got) != "still here" {
 			t.Errorf("read %q, %v", got, err)
@@ -231,7 +239,10 @@ func TestASleepingReaderHoldsUpNobodyElse(t *testing.T) {
 	}
 	c := open(t, s)
 	want := pattern(2 << 20)
-	go func() { c.Write(want); c.CloseWrite() }()
+	go func() {
+		say(t, c, want)
+		c.CloseWrite()
+	}()
 	if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("read %d bytes, %v", len(got), err)
 	}
@@ -251,8 +262,10 @@ func TestTheEndOfTheStreamEndsAll(t *testing.T) {
 		})
 		s := dial(t, near)
 		c := open(t, s)
-		c.Write([]byte("x"))
-		c.Read(make([]byte, 1))
+		say(t, c, []byte("x"))
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
 		s.Close()
 		if err := <-ended; !errors.Is(err, mux.ErrEnded) {
 			t.Errorf("the guest's Read = %v, want %v", err, mux.ErrEnded)
