@@ -138,8 +138,8 @@ func (a *Agent) Close() error {
 	}
 	a.mu.Unlock()
 	a.jobs.close()
+	a.tunnels.close() // before the wait: an accept that was given up may hand its connection back, and wait for somebody
 	a.serving.Wait()
-	a.tunnels.close()
 	a.rest.stop()
 	a.left.close()
 	a.cgroups.sweep()
