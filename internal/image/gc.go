@@ -135,7 +135,7 @@ func (s *Store) sweepMeta(ctx context.Context, p *Pruned) error {
 		return err
 	}
 	defer unlock()
-	roots, err := s.sweepRootsLocked()
+	roots, err := s.sweepRootsLocked(rootFolder, tempFolder)
 	if roots > 0 {
 		p.Others = append(p.Others, fmt.Sprintf("%d unfinished or ownerless root file systems", roots))
 	}
@@ -152,10 +152,22 @@ func (s *Store) sweepMeta(ctx context.Context, p *Pruned) error {
 	return errors.Join(err, err2, err3, s.sweepRefsLocked(), s.sweepLocksLocked())
 }
 
+// sweepUnfinished removes what killed pulls left, but for downloads that may be continued.
+func (s *Store) sweepUnfinished(ctx context.Context) error {
+	unlock, err := s.lockMeta(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.sweepRootsLocked(tempFolder)
+	_, _, err2 := s.sweepPartialsLocked()
+	unlock()
+	return errors.Join(err, err2, s.emptyTrash(ctx))
+}
+
 // sweepRootsLocked takes away roots without a record, and roots that nobody makes any more.
-func (s *Store) sweepRootsLocked() (n int, err error) {
+func (s *Store) sweepRootsLocked(folders ...string) (n int, err error) {
 	var errs []error
-	for _, folder := range []string{rootFolder, tempFolder} {
+	for _, folder := range folders {
 		entries, err := os.ReadDir(s.path(folder))
 		errs = append(errs, err)
 		for _, e := range entries {

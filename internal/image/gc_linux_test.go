@@ -196,6 +196,20 @@ func TestLeftoversAreSweptUp(t *testing.T) {
 	}
 }
 
+func TestAPullRemovesWhatKilledOnesLeft(t *testing.T) {
+	h := newHub(t, nil)
+	h.push(t, "a:1", imageOf(t, layerOf(t, file("a", "1"))))
+	s := newStore(t, nil)
+	for _, name := range []string{"temp/" + strings.Repeat("0", 64) + "/fs/a", "trash/x/fs/a"} {
+		path := filepath.Join(s.Dir(), name)
+		if err := errors.Join(os.MkdirAll(path, 0o700), os.Chmod(filepath.Dir(path), 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pull(t, s, h.ref("a:1"), nil)
+	leftovers(t, s)
+}
+
 func TestAnImageWhoseFilesAreGoneIsPulledAgain(t *testing.T) {
 	h := newHub(t, nil)
 	h.push(t, "a:1", imageOf(t, layerOf(t, file("a", "1"))))

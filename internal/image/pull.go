@@ -76,6 +76,7 @@ func (p *pull) run(ctx context.Context) (*Image, error) {
 	if img, err := p.adopt(ctx); err == nil || !errors.Is(err, ErrNotFound) {
 		return img, err
 	}
+	_ = p.store.sweepUnfinished(ctx) // it is in nobody's way but the disk's
 	unlock, err := p.store.lock(ctx, rootLock(p.m.id), false)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -51,7 +52,7 @@ func newRemote(ctx context.Context, s *Store, r Reference, insecure bool) (*remo
 	}
 	guarded := &guard{next: base, insecure: insecure, local: isLoopback(repo.RegistryStr())}
 	err = s.retry(ctx, func() error {
-		authed, err := transport.NewWithContext(ctx, repo.Registry, auth, guarded, []string{repo.Scope(transport.PullScope)})
+		authed, err := transport.NewWithContext(ctx, repo.Registry, auth, transport.NewUserAgent(guarded, "airlock"), []string{repo.Scope(transport.PullScope)})
 		if err != nil {
 			return err
 		}
@@ -79,9 +80,7 @@ func (r *remote) get(ctx context.Context, url string, limit int64, header http.H
 	}
 	// As it is: its digest is of the bytes that are sent.
 	req.Header.Set("Accept-Encoding", "identity")
-	for key, values := range header {
-		req.Header[key] = values
-	}
+	maps.Copy(req.Header, header)
 	return r.client.Do(req)
 }
 
