@@ -8,13 +8,17 @@ import (
 	"time"
 )
 
-// A guestConn is a connection that somebody inside opened, whose first bytes have been looked at.
+// A guestConn is a connection that somebody inside opened, whose first bytes have been looked at. Where nobody sets another
+// deadline, it fails when nothing went through it for idleTimeout.
 type guestConn struct {
 	net.Conn
 	first []byte // read before Conn is
 
 	once sync.Once
 	done chan struct{} // closed when nobody serves it any more
+
+	mu              sync.Mutex
+	readBy, writeBy bool // a deadline that somebody set
 }
 
 func (c *guestConn) Read(p []byte) (int, error) {
@@ -23,7 +27,50 @@ func (c *guestConn) Read(p []byte) (int, error) {
 		c.first = c.first[n:]
 		return n, nil
 	}
+	c.extend()
 	return c.Conn.Read(p)
+}
+
+func (c *guestConn) Write(p []byte) (int, error) {
+	c.extend()
+	return c.Conn.Write(p)
+}
+
+func (c *guestConn) extend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := time.Now().Add(idleTimeout)
+	if !c.readBy {
+		_ = c.Conn.SetReadDeadline(idle)
+	}
+	if !c.writeBy {
+		_ = c.Conn.SetWriteDeadline(idle)
+	}
+}
+
+// SetDeadline sets both.
+func (c *guestConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline sets a deadline; zero is the connection's own.
+func (c *guestConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readBy = !t.IsZero(); !c.readBy {
+		t = time.Now().Add(idleTimeout)
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline sets a deadline; zero is the connection's own.
+func (c *guestConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writeBy = !t.IsZero(); !c.writeBy {
+		t = time.Now().Add(idleTimeout)
+	}
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // CloseWrite ends one direction where the connection can.

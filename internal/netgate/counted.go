@@ -6,10 +6,9 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
-	"time"
 )
 
-// A counted counts what an exchange moves, and ends it when one side takes or gives nothing for too long.
+// A counted counts what an exchange moves.
 type counted struct {
 	http.ResponseWriter
 	control        *http.ResponseController
@@ -21,18 +20,14 @@ type counted struct {
 // Unwrap is for http.ResponseController.
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-func (c *counted) extend() { _ = c.control.SetWriteDeadline(time.Now().Add(idleTimeout)) }
-
 func (c *counted) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		c.status = status
 	}
-	c.extend()
 	c.ResponseWriter.WriteHeader(status)
 }
 
 func (c *counted) Write(p []byte) (int, error) {
-	c.extend()
 	n, err := c.ResponseWriter.Write(p)
 	c.received.Add(int64(n))
 	return n, err
@@ -80,23 +75,10 @@ func (h *hijacked) CloseWrite() error { return closeWrite(h.Conn) }
 type countedBody struct {
 	io.ReadCloser
 	counts *counted
-	closed atomic.Bool
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {
-	if b.closed.Load() {
-		return 0, http.ErrBodyReadAfterClose
-	}
-	_ = b.counts.control.SetReadDeadline(time.Now().Add(idleTimeout))
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && !b.closed.Load() {
-		_ = b.counts.control.SetReadDeadline(time.Time{}) // the server waits for the client to go, as long as it takes
-	}
 	b.counts.sent.Add(int64(n))
 	return n, err
-}
-
-func (b *countedBody) Close() error {
-	b.closed.Store(true)
-	return b.ReadCloser.Close()
 }

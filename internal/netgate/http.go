@@ -36,7 +36,6 @@ func (p *proxy) handleRequest(w http.ResponseWriter, r *http.Request, forward ht
 	out := &counted{ResponseWriter: w, control: http.NewResponseController(w)}
 	defer p.finish(r, out, &e)
 	_ = out.control.EnableFullDuplex() // an answer may begin before the request has ended
-	out.extend()
 	v, refused := p.admit(r, &e)
 	switch {
 	case refused != nil:
@@ -61,7 +60,6 @@ func (p *proxy) handleRequest(w http.ResponseWriter, r *http.Request, forward ht
 
 // finish records a request. A connection that was taken over is done with, too.
 func (p *proxy) finish(r *http.Request, out *counted, e *Event) {
-	out.extend()
 	e.Status, e.Sent, e.Received = out.status, out.sent.Load(), out.received.Load()
 	e.Duration = p.now().Sub(e.At)
 	p.events.record(*e)

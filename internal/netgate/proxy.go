@@ -105,8 +105,9 @@ func (p *proxy) sniff(ctx context.Context, conn net.Conn) {
 	}
 	switch c := first[0]; {
 	case c == socks5:
-		_ = conn.SetDeadline(p.now().Add(greetTimeout))
-		p.serveSOCKS5(ctx, &guestConn{Conn: conn, first: first})
+		g := &guestConn{Conn: conn, first: first}
+		_ = g.SetDeadline(p.now().Add(greetTimeout))
+		p.serveSOCKS5(ctx, g)
 	case c == socks4:
 		_ = conn.SetDeadline(p.now().Add(refuseTimeout))
 		refuseSOCKS4(conn)

@@ -76,10 +76,7 @@ type Event struct {
 func Serve(ctx context.Context, o *Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	log := o.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log := cmp.Or(o.Logger, discard())
 	in := &inside{connect: o.Connect, address: cmp.Or(o.Address, ProxyAddress)}
 	published, err := open(ctx, o, in, log)
 	if o.Ready != nil {
@@ -111,6 +108,8 @@ func Serve(ctx context.Context, o *Options) error {
 	}
 	return nil
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // open opens ports on both sides, or none.
 func open(ctx context.Context, o *Options, in *inside, log *slog.Logger) (*ports, error) {
