@@ -275,6 +275,7 @@ func (w *world) again(t *testing.T, m *manager.Manager, box *manager.Box) *manag
 		if id == box.ID() {
 			continue
 		}
+		t.Errorf("sandbox %s lives, and nobody was told of it", id)
 		if err := m.Remove(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}

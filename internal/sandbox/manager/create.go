@@ -42,7 +42,7 @@ func (m *Manager) keep(r *row, req *Request) func(ctx context.Context, b *birth)
 		if err := m.gate(ctx, b, nil, nil); err != nil {
 			return nil, err
 		}
-		return m.opts.Driver.Keep(ctx, b.spec())
+		return m.inTurn(ctx, func() (sandbox.Lasting, error) { return m.opts.Driver.Keep(ctx, b.spec()) })
 	}
 }
 
@@ -81,17 +81,10 @@ func (b *birth) spec() *sandbox.LastingSpec {
 	return s
 }
 
-// make holds a new sandbox's lock while start makes it, with its row before and after. It takes
-// its turn, since many that are made at once take longer than one after the other.
+// make holds a new sandbox's lock while start makes it, with its row before and after.
 func (m *Manager) make(ctx context.Context, verb string, r *row, about any,
 	start func(ctx context.Context, b *birth) (sandbox.Lasting, error),
 ) (*Box, error) {
-	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	release, err := m.lock(ctx, r.info.ID, verb)
 	if err != nil {
 		return nil, err
@@ -116,29 +109,48 @@ func (m *Manager) bear(ctx context.Context, r *row, start func(ctx context.Conte
 	if err != nil {
 		return nil, m.stillborn(ctx, r, err)
 	}
-	box, err := m.born(ctx, r, b, l)
-	if err != nil {
-		return nil, m.stillborn(ctx, r, err)
-	}
-	return box, nil
-}
-
-// born writes down that a sandbox is ready. Where that fails, it is ended.
-func (m *Manager) born(ctx context.Context, r *row, b *birth, l sandbox.Lasting) (*Box, error) {
-	var err error
-	if b.gate != nil && b.gate.Ports != nil {
-		r.info.Ports, err = m.ports(ctx, l, b.gate)
-	}
-	if err == nil {
-		r.info.State, r.info.Started, r.info.Notes = Ready, l.Started(), append(r.info.Notes, l.Notes()...)
+	if err = m.learn(ctx, b, l); err == nil {
 		err = m.update(ctx, r)
 	}
 	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
-		defer cancel()
-		return nil, errors.Join(err, m.end(ctx, l), l.Release())
+		return nil, m.stillborn(ctx, r, errors.Join(err, m.endNow(ctx, l)))
 	}
 	return &Box{l, r.info}, nil
+}
+
+// learn asks a new sandbox what there is to be known of it, which is then ready.
+func (m *Manager) learn(ctx context.Context, b *birth, l sandbox.Lasting) (err error) {
+	i := b.info
+	if b.gate != nil && b.gate.Ports != nil {
+		if i.Ports, err = m.ports(ctx, l, b.gate); err != nil {
+			return err
+		}
+	}
+	i.State, i.Started, i.Notes = Ready, l.Started(), append(i.Notes, l.Notes()...)
+	return nil
+}
+
+// endNow ends a sandbox that is not to be, also when ctx has ended.
+func (m *Manager) endNow(ctx context.Context, l sandbox.Lasting) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	return errors.Join(m.end(ctx, l), l.Release())
+}
+
+// inTurn makes a sandbox when it is its turn: many that are made at once take longer than one after
+// the other.
+func (m *Manager) inTurn(ctx context.Context, start func() (sandbox.Lasting, error)) (sandbox.Lasting, error) {
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l, err := start()
+	if err != nil {
+		return nil, err // and no pointer that is nil
+	}
+	return l, nil
 }
 
 // ports asks which ports the gate publishes.

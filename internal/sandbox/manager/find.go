@@ -150,6 +150,9 @@ func (m *Manager) views(ctx context.Context, rows []*row) []Info {
 	var asking sync.WaitGroup
 	for i, r := range rows {
 		out[i] = r.info
+		if r.info.State == Creating {
+			out[i].Busy = m.busyWith(r.info.ID)
+		}
 		if r.info.State != Ready {
 			continue
 		}

@@ -66,7 +66,7 @@ func (m *Manager) fork(ctx context.Context, parent *Box, n int, req *Request) ([
 	if err := m.insert(ctx, rows...); err != nil {
 		return nil, err
 	}
-	f := &forking{m: m, parent: parent, rows: rows, births: make([]*birth, n), boxes: make([]*Box, n), errs: make([]error, n)}
+	f := &forking{m: m, parent: parent, rows: rows, births: make([]*birth, n), made: make([]sandbox.Lasting, n), errs: make([]error, n)}
 	f.run(ctx)
 	return f.result(ctx)
 }
@@ -77,7 +77,7 @@ type forking struct {
 	parent *Box
 	rows   []*row
 	births []*birth
-	boxes  []*Box
+	made   []sandbox.Lasting
 	errs   []error
 }
 
@@ -118,8 +118,8 @@ func (f *forking) run(ctx context.Context) {
 		return
 	}
 	f.each(func(i int) {
-		f.bear(ctx, i, func(ctx context.Context, b *birth) (sandbox.Lasting, error) {
-			return m.opts.Driver.Restore(ctx, b.spec(), dir)
+		f.made[i], f.errs[i] = m.inTurn(ctx, func() (sandbox.Lasting, error) {
+			return m.opts.Driver.Restore(ctx, f.births[i].spec(), dir)
 		})
 	})
 }
@@ -170,7 +170,7 @@ func (f *forking) byDriver(ctx context.Context, d Forker) {
 	made, err := d.Fork(ctx, f.parent.Lasting, specs)
 	for n, i := range at {
 		if n < len(made) && made[n] != nil {
-			f.bear(ctx, i, func(context.Context, *birth) (sandbox.Lasting, error) { return made[n], nil })
+			f.made[i] = made[n]
 			continue
 		}
 		if f.errs[i] = err; err == nil {
@@ -179,32 +179,50 @@ func (f *forking) byDriver(ctx context.Context, d Forker) {
 	}
 }
 
-// bear makes one and writes it down.
-func (f *forking) bear(ctx context.Context, i int, start func(ctx context.Context, b *birth) (sandbox.Lasting, error)) {
-	l, err := start(ctx, f.births[i])
-	if err == nil {
-		f.boxes[i], err = f.m.born(ctx, f.rows[i], f.births[i], l)
-	}
-	f.errs[i] = err
-}
-
-// result gives those that were made, and clears up after the others.
+// result writes down those that were made, all at once: where this program is ended before, none is there. It
+// clears up after the others.
 func (f *forking) result(ctx context.Context) ([]*Box, error) {
+	m := f.m
 	var out []*Box
-	var failed ForkError
+	var ready []*row
 	for i, r := range f.rows {
 		if f.errs[i] == nil {
-			out = append(out, f.boxes[i])
+			f.errs[i] = m.learn(ctx, f.births[i], f.made[i])
+		}
+		if f.errs[i] == nil {
+			ready, out = append(ready, r), append(out, &Box{f.made[i], r.info})
+		}
+	}
+	if err := m.update(ctx, ready...); err != nil {
+		out = nil
+		for i := range f.rows {
+			if f.errs[i] == nil {
+				f.errs[i] = err
+			}
+		}
+	}
+	return out, f.failure(ctx)
+}
+
+// failure clears up after the forks that failed, and says which.
+func (f *forking) failure(ctx context.Context) error {
+	var failed ForkError
+	for i, r := range f.rows {
+		err := f.errs[i]
+		if err == nil {
 			continue
 		}
+		if f.made[i] != nil {
+			err = errors.Join(err, f.m.endNow(ctx, f.made[i]))
+		}
 		failed.IDs = append(failed.IDs, r.info.ID)
-		failed.Errs = append(failed.Errs, f.m.stillborn(ctx, r, f.errs[i]))
+		failed.Errs = append(failed.Errs, f.m.stillborn(ctx, r, err))
 	}
-	switch {
-	case len(failed.IDs) == 0:
-		return out, nil
-	case len(out) == 0:
-		return nil, failed.Errs[0]
+	switch len(failed.IDs) {
+	case 0:
+		return nil
+	case len(f.rows):
+		return failed.Errs[0]
 	}
-	return out, &failed
+	return &failed
 }

@@ -164,6 +164,6 @@ func (m *Manager) beginning(ctx context.Context, r *row, box *Box) (start func(c
 		if err := m.gate(ctx, b, i.Env, input); err != nil {
 			return nil, err
 		}
-		return m.opts.Driver.Keep(ctx, b.spec())
+		return m.inTurn(ctx, func() (sandbox.Lasting, error) { return m.opts.Driver.Keep(ctx, b.spec()) })
 	}, func() {}, nil
 }

@@ -76,6 +76,11 @@ func (m *Manager) tidy(ctx context.Context) ([]string, error) {
 			return out, err
 		}
 	}
+	half, err := m.tidyExpired(ctx)
+	out = append(out, half...)
+	if err != nil {
+		return out, err
+	}
 	entries, err := readDir(filepath.Join(m.opts.Dir, "locks"))
 	if err != nil {
 		return out, err
@@ -87,6 +92,35 @@ func (m *Manager) tidy(ctx context.Context) ([]string, error) {
 		if h, err := m.tryLock(e.Name(), "tidy", false); err == nil {
 			h.release()
 		}
+	}
+	return out, nil
+}
+
+// tidyExpired removes what keepers were writing when they were ended. What is whole is somebody's work: it
+// stays, also where nobody knows the sandbox any more.
+func (m *Manager) tidyExpired(ctx context.Context) ([]string, error) {
+	entries, err := readDir(m.expiredDir())
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		id := e.Name()[:min(len(e.Name()), idLen)]
+		if !sandbox.ValidID(id) || e.Name() == id+".tar" {
+			continue
+		}
+		r, err := m.row(ctx, id)
+		if err != nil {
+			return out, err
+		}
+		if r != nil && r.info.Alive() {
+			continue // its keeper writes it
+		}
+		path := filepath.Join(m.expiredDir(), e.Name())
+		if err := os.Remove(path); err != nil {
+			return out, err
+		}
+		out = append(out, path)
 	}
 	return out, nil
 }

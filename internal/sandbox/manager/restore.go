@@ -62,7 +62,12 @@ func restoredRow(from *Info, req *Request) *row {
 	i := &r.info
 	i.ID, i.State, i.Created = sandbox.NewID(), Creating, time.Now().UTC()
 	i.Reason, i.Error, i.Ended, i.Status, i.Busy, i.Ports, i.Notes, i.root = "", "", nil, nil, "", nil, nil, ""
-	i.Labels, i.Times = maps.Clone(req.Labels), req.Times
+	if i.Labels = maps.Clone(from.Labels); req.Labels != nil {
+		i.Labels = maps.Clone(req.Labels)
+	}
+	if req.Times != (Times{}) {
+		i.Times = req.Times
+	}
 	i.Env = maps.Clone(from.Env)
 	if i.Env == nil {
 		i.Env = map[string]string{}
@@ -119,7 +124,9 @@ func (m *Manager) restoring(r *row, from *Info, dir string) func(ctx context.Con
 		if err := m.gate(ctx, b, from.Env, nil); err != nil {
 			return nil, err
 		}
-		return m.opts.Driver.Restore(ctx, b.spec(), filepath.Join(dir, stateDir))
+		return m.inTurn(ctx, func() (sandbox.Lasting, error) {
+			return m.opts.Driver.Restore(ctx, b.spec(), filepath.Join(dir, stateDir))
+		})
 	}
 }
 

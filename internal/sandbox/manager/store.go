@@ -119,23 +119,28 @@ func (m *Manager) insert(ctx context.Context, rows ...*row) error {
 	})
 }
 
-// update writes a row as it is now; whoever does has the sandbox's lock.
-func (m *Manager) update(ctx context.Context, r *row) error {
-	text, err := r.encode()
-	if err != nil {
-		return err
-	}
-	var ended int64
-	if r.info.Ended != nil {
-		ended = r.info.Ended.Unix()
-	}
-	state := r.info.State
-	if state == Paused { // the keeper knows that
-		state = Ready
-	}
+// update writes rows as they are now, all or none; whoever does has the sandboxes' locks.
+func (m *Manager) update(ctx context.Context, rows ...*row) error {
 	return m.write(ctx, func(tx *statedb.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE sandbox SET state = ?, step = ?, ended = ?, data = ? WHERE id = ?", state, r.step, ended, text, r.info.ID)
-		return err
+		for _, r := range rows {
+			text, err := r.encode()
+			if err != nil {
+				return err
+			}
+			var ended int64
+			if r.info.Ended != nil {
+				ended = r.info.Ended.Unix()
+			}
+			state := r.info.State
+			if state == Paused { // the keeper knows that
+				state = Ready
+			}
+			if _, err := tx.Exec(ctx, "UPDATE sandbox SET state = ?, step = ?, ended = ?, data = ? WHERE id = ?",
+				state, r.step, ended, text, r.info.ID); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -132,13 +132,16 @@ func (m *Manager) buildIn(ctx context.Context, r *row, t *Template, req *Templat
 	if err != nil {
 		return "", err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
-		defer cancel()
-		err = errors.Join(err, m.end(ctx, l), l.Release())
-	}()
+	defer func() { err = errors.Join(err, m.endNow(ctx, l)) }()
 	box := &Box{l, r.info}
 	if err := runAll(ctx, box, req.Run, req.Output); err != nil {
+		return "", err
+	}
+	need, err := m.need(ctx, box)
+	if err == nil {
+		err = m.makeRoom(ctx, 0, need)
+	}
+	if err != nil {
 		return "", err
 	}
 	key := templateKey(t.Name)
@@ -239,8 +242,14 @@ func (m *Manager) InspectTemplate(_ context.Context, name string) (*Template, er
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &NotFound{"template", name}
 	}
+	if err == nil && t.Saved && t.Sandbox == nil {
+		err = fmt.Errorf("template %s is damaged: it does not say what was saved; remove it: airlock template rm %s", name, name)
+	}
+	if err != nil {
+		return nil, err
+	}
 	t.Name = name
-	return &t, err
+	return &t, nil
 }
 
 // RemoveTemplate removes one. Sandboxes that were made from it go on.
@@ -330,9 +339,7 @@ func (m *Manager) fromTemplate(r *row, t *Template) func(ctx context.Context, b 
 			return nil, err
 		}
 		if err := runAll(ctx, &Box{l, r.info}, t.Run, nil); err != nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
-			defer cancel()
-			return nil, errors.Join(err, m.end(ctx, l), l.Release())
+			return nil, errors.Join(err, m.endNow(ctx, l))
 		}
 		return l, nil
 	}
