@@ -29,7 +29,7 @@ func classes() []class {
 	}
 	var all []class
 	for _, entry := range list {
-		for _, prefix := range strings.Fields(entry.prefixes) {
+		for prefix := range strings.FieldsSeq(entry.prefixes) {
 			all = append(all, class{netip.MustParsePrefix(prefix), entry.what})
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -175,7 +175,7 @@ func (p *proxy) forwarder(t *http.Transport) http.Handler {
 		},
 		Transport:     t,
 		FlushInterval: -1,
-		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 		ErrorHandler:  failed,
 	}
 }

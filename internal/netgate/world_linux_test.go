@@ -92,15 +92,6 @@ func (w *world) next() netgate.Event {
 	}
 }
 
-func (w *world) quiet() {
-	w.t.Helper()
-	select {
-	case e := <-w.events:
-		w.t.Errorf("recorded %+v, want nothing more", e)
-	default:
-	}
-}
-
 // client is a client inside that keeps no connections.
 func (w *world) client() *http.Client {
 	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
@@ -123,7 +114,7 @@ func (w *world) inside() net.Conn {
 }
 
 // say sends bytes to the proxy and reads the answer as HTTP's.
-func (w *world) say(text string) (*http.Response, string) {
+func (w *world) say(text string) (reply, string) {
 	w.t.Helper()
 	conn := w.inside()
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -132,21 +123,29 @@ func (w *world) say(text string) (*http.Response, string) {
 	return answer(w.t, bufio.NewReader(conn), http.MethodGet)
 }
 
-func answer(t testing.TB, r *bufio.Reader, method string) (*http.Response, string) {
+// A reply is the head of an answer.
+type reply struct {
+	StatusCode int
+	Status     string
+	Header     http.Header
+}
+
+func answer(t testing.TB, r *bufio.Reader, method string) (reply, string) {
 	t.Helper()
 	res, err := http.ReadResponse(r, &http.Request{Method: method})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
+	head := reply{res.StatusCode, res.Status, res.Header}
 	if method == http.MethodConnect && res.StatusCode == http.StatusOK {
-		return res, ""
+		return head, ""
 	}
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, string(body)
+	return head, string(body)
 }
 
 // setup makes a gate with what --net allow= says.
