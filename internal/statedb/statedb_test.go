@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -27,7 +28,7 @@ func things(steps ...string) *statedb.Format {
 func TestMain(m *testing.M) {
 	if path := os.Getenv("STATEDB_TEST_PATH"); path != "" {
 		if err := writer(path); err != nil {
-			os.Stderr.WriteString(err.Error())
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return

@@ -186,8 +186,10 @@ func (d *double) Sweep(context.Context) ([]string, error) {
 	var out []string
 	for _, e := range entries {
 		if _, err := os.Lstat(filepath.Join(d.at(e.Name()), "lock")); err == nil && !d.alive(e.Name()) {
+			if err := os.RemoveAll(d.at(e.Name())); err != nil {
+				return out, err
+			}
 			out = append(out, "the folder of sandbox "+e.Name())
-			err = errors.Join(err, os.RemoveAll(d.at(e.Name())))
 		}
 	}
 	return out, err
@@ -273,10 +275,12 @@ func (b *box) Status(ctx context.Context) (*sandbox.Status, error) {
 }
 
 func (b *box) Pause(ctx context.Context) error { _, err := b.do(ctx, &order{Op: "pause"}); return err }
+
 func (b *box) Resume(ctx context.Context) error {
 	_, err := b.do(ctx, &order{Op: "resume"})
 	return err
 }
+
 func (b *box) Touch(ctx context.Context, t *sandbox.Times) error {
 	_, err := b.do(ctx, &order{Op: "touch", Times: t})
 	return err
@@ -323,7 +327,7 @@ func (d *double) endNow(t *testing.T, id string, e ending) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Release()
+	defer func() { _ = l.Release() }()
 	if _, err := l.(*box).do(t.Context(), &order{Op: "expire", Ending: e}); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func (m *Manager) view(ctx context.Context, r *row, info *Info) {
 	info.Busy = m.busyWith(info.ID)
 	l, err := m.opts.Driver.Open(ctx, info.ID)
 	if err == nil {
-		defer l.Release()
+		defer func() { _ = l.Release() }()
 		if info.Status, err = l.Status(ctx); err == nil {
 			info.State = info.Status.State
 			return

@@ -69,7 +69,7 @@ func (m *Manager) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer box.Release()
+	defer func() { _ = box.Release() }()
 	if err := m.record(ctx, "remove", id, nil); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (m *Manager) Discard(ctx context.Context, id string) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer box.Release()
+	defer func() { _ = box.Release() }()
 	if err := m.record(ctx, "discard", id, nil); err != nil {
 		return nil, err
 	}

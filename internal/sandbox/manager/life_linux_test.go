@@ -43,7 +43,7 @@ func TestASandboxOutlivesWhoMadeIt(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Open: err = %v", err)
 	}
-	defer again.Release()
+	defer func() { _ = again.Release() }()
 	if got := w.get(t, again); got != "hello" {
 		t.Errorf("the file is %q, want what was written", got)
 	}
@@ -133,7 +133,7 @@ func TestRequestsThatCannotBeMet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			box, err := m.Create(t.Context(), &c.req)
 			if err == nil {
-				box.Release()
+				err = box.Release()
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Create: err = %v, want %q in it", err, c.want)
@@ -290,7 +290,7 @@ func TestDiscardBeginsAnew(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Discard: err = %v", err)
 	}
-	defer anew.Release()
+	defer func() { _ = anew.Release() }()
 	after, err := anew.GateInput(t.Context())
 	if err != nil || string(after) != string(before) || anew.ID() != box.ID() || anew.Info.Env["TOKEN"] != box.Info.Env["TOKEN"] || anew.Info.Labels["a"] != "b" {
 		t.Errorf("Discard: %+v with gate %s, %v, want the same with %s", anew.Info, after, err, before)
@@ -323,7 +323,7 @@ func TestTimesAreSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Release()
+	defer func() { _ = l.Release() }()
 	if got := l.(interface{ times() sandbox.Times }).times(); got != (sandbox.Times{Life: time.Hour, LifeThen: "pause", Idle: time.Minute}) {
 		t.Errorf("the keeper has %+v", got)
 	}

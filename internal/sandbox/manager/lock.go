@@ -192,6 +192,6 @@ func (m *Manager) With(ctx context.Context, id, verb string, do func(ctx context
 	if err != nil {
 		return err
 	}
-	defer box.Release()
+	defer func() { _ = box.Release() }()
 	return do(context.WithValue(ctx, heldKey{m.lockPath(r.info.ID)}, true), box)
 }

@@ -44,7 +44,7 @@ func TestARestoredSandboxGoesOnFromItsSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Restore: err = %v", err)
 	}
-	defer got.Release()
+	defer func() { _ = got.Release() }()
 	if text := w.get(t, got); text != "saved" {
 		t.Errorf("the file is %q, want what was saved", text)
 	}
@@ -169,7 +169,7 @@ func TestForksGoOnFromWhereTheirParentIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range forks {
-		defer f.Release()
+		defer func() { _ = f.Release() }()
 		input, err := f.GateInput(t.Context())
 		if err != nil || string(input) != string(want) || f.Info.Env["TOKEN"] != parent.Info.Env["TOKEN"] || f.Info.From != "fork:"+parent.ID() || f.Info.Labels["a"] != "b" {
 			t.Errorf("fork: %+v, %s, %v, want the parent's secrets", f.Info, input, err)
@@ -216,7 +216,7 @@ func TestAForkThatFailsInParts(t *testing.T) {
 		t.Errorf("Fork = %v, %v, want two and the cause", forks, err)
 	}
 	for _, f := range forks {
-		defer f.Release()
+		defer func() { _ = f.Release() }()
 	}
 	states := map[string]int{}
 	for _, s := range ids(t, m, all()) {
@@ -264,7 +264,7 @@ func TestTemplates(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Discard: err = %v", err)
 			}
-			defer anew.Release()
+			defer func() { _ = anew.Release() }()
 			want := 2
 			if unsaved {
 				want = 4
@@ -333,7 +333,7 @@ func TestOneStepAtATime(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer open.Release()
+		defer func() { _ = open.Release() }()
 		if got := w.get(t, open); got != "calls go on" {
 			t.Errorf("the file is %q", got)
 		}

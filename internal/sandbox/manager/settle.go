@@ -105,7 +105,7 @@ func (m *Manager) settleOne(ctx context.Context, id string) (lost bool, err erro
 	case err != nil:
 		return false, err // it may be well, or half there: it is not gone
 	default:
-		defer l.Release()
+		defer func() { _ = l.Release() }()
 	}
 	switch {
 	case r == nil || !r.info.Alive():

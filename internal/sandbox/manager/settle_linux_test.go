@@ -81,7 +81,7 @@ func TestWhatRunsAndWhatIsStoredAreMadeToAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Release()
+	defer func() { _ = stranger.Release() }()
 	part := w.state("snapshots", ".part-snapshot-x")
 	if err := os.MkdirAll(filepath.Join(part, "state"), 0o700); err != nil {
 		t.Fatal(err)

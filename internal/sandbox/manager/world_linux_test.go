@@ -30,7 +30,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "m") // a test's own is too long for a socket's name
+	dir, err := os.MkdirTemp("", "m") //nolint:usetesting // a test's own is too long for a socket's name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,9 +197,11 @@ func (c *changes) Expired(_ context.Context, info *manager.Info, tar string) err
 	c.told, c.files = append(c.told, "expired "+info.ID), append(c.files, string(text))
 	return nil
 }
+
 func (c *changes) Forked(_ context.Context, parent, child string) error {
 	return c.note("forked", parent, child)
 }
+
 func (c *changes) Saved(_ context.Context, id, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "of"), []byte(id), 0o600)
 }
