@@ -223,8 +223,11 @@ func TestABackgroundTerminal(t *testing.T) {
 
 func TestAttachBeginsWhereItIsTold(t *testing.T) {
 	w := connect(t, nil)
-	name := w.spawn(object{"cmd": "printf 0123456789; printf abc >&2", "keep_output": 8})
-	w.over(name)
+	name := w.spawn(object{"cmd": "printf 0123456789; read x; printf abc >&2", "keep_output": 8, "input": true})
+	eventually(t, "the first output", func() bool { return w.process(name).Output == 10 })
+	id := w.send(agent.MethodAttach, object{"process": name, "input": true}, nil)
+	w.must(agent.MethodInput, object{"id": id, "data": []byte("\n")}, &agent.Empty{})
+	w.wait(id)
 	for _, tt := range []struct {
 		name     string
 		from     int64
