@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -40,8 +41,11 @@ func (s *pulls) take(now image.Progress) {
 	}
 	s.mu.Lock()
 	s.now = now
-	begin := s.tall && s.region == nil && !now.Done && len(now.Layers) > 0
-	tell := !s.tall && !s.told && !now.Done && len(now.Layers) > 0
+	works := slices.ContainsFunc(now.Layers, func(l image.LayerProgress) bool {
+		return l.State == image.Downloading || l.State == image.Unpacking
+	})
+	begin := s.tall && s.region == nil && !now.Done && works
+	tell := !s.tall && !s.told && !now.Done && works
 	s.told = s.told || tell
 	s.mu.Unlock()
 	switch {

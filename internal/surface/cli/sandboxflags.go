@@ -11,6 +11,7 @@ import (
 
 	"airlock/agent"
 	"airlock/internal/hostview"
+	"airlock/internal/image"
 	"airlock/internal/netgate"
 	"airlock/internal/sandbox"
 	"airlock/internal/sandbox/manager"
@@ -230,7 +231,7 @@ func (f *sandboxFlags) workDir(image bool) (string, error) {
 
 // request is what the flags ask for.
 func (f *sandboxFlags) request(fl *pflag.FlagSet, environ []string) (*manager.Request, error) {
-	req := &manager.Request{Image: f.image, Template: f.template, Hide: f.hide, Show: f.show}
+	req := &manager.Request{Template: f.template, Hide: f.hide, Show: f.show}
 	switch {
 	case fl.Changed("image") && f.image == "", fl.Changed("template") && f.template == "":
 		return nil, usage("the name of the image or template is empty")
@@ -240,6 +241,9 @@ func (f *sandboxFlags) request(fl *pflag.FlagSet, environ []string) (*manager.Re
 		req.Pull = f.pull
 	}
 	var err error
+	if req.Image, err = imageName(f.image); err != nil {
+		return nil, err
+	}
 	if req.Labels, err = manager.ParseLabels(f.labels); err != nil {
 		return nil, err
 	}
@@ -264,6 +268,21 @@ func (f *sandboxFlags) request(fl *pflag.FlagSet, environ []string) (*manager.Re
 	}
 	req.Net, err = f.network()
 	return req, err
+}
+
+// imageName is a reference that means the same in every folder.
+func imageName(typed string) (string, error) {
+	if typed == "" {
+		return "", nil
+	}
+	ref, err := image.ParseReference(typed)
+	switch {
+	case err != nil:
+		return "", usage("%w", err)
+	case ref.Kind == image.Registry:
+		return typed, nil
+	}
+	return ref.String(), nil
 }
 
 // addLater adds the flags that change what a sandbox has that goes on from another's state.

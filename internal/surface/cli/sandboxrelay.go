@@ -8,7 +8,7 @@ import (
 // A relay reads an input for one reader after the other: what one has not taken, the next
 // one gets. Keys that mean "let go" end it, where detach is set.
 type relay struct {
-	chunks chan []byte   // of the input; closed at its end
+	chunks chan []byte   // of the input; closed at its end, unless somebody let go
 	letGo  chan struct{} // closed when the keys came
 
 	mu   sync.Mutex
@@ -30,7 +30,6 @@ const relayDepth = 64
 func newRelay(in io.Reader, detach bool) *relay {
 	r := &relay{chunks: make(chan []byte, relayDepth), letGo: make(chan struct{})}
 	go func() {
-		defer close(r.chunks)
 		keys := &detachKeys{}
 		for {
 			buf := make([]byte, 32<<10)
@@ -43,12 +42,18 @@ func newRelay(in io.Reader, detach bool) *relay {
 				chunk = append(chunk, detachFirst)
 			}
 			if over {
-				close(r.letGo)
+				select {
+				case r.chunks <- chunk:
+				default: // nobody has taken what was typed before that either
+				}
+				close(r.letGo) // which is not the end of the input
+				return
 			}
 			if len(chunk) > 0 {
 				r.chunks <- chunk
 			}
-			if over || err != nil {
+			if err != nil {
+				close(r.chunks)
 				return
 			}
 		}
