@@ -212,11 +212,15 @@ func TestTheHostMovesOnAfterACommit(t *testing.T) {
 		{"an edit to a state that the host never had is one, though it has the same size", func(l *living) { l.edit("/w/a", "x") }, up().file("./w/a", "2"), []string{changed}},
 		{"a rewrite with what was let out is none", func(l *living) { l.edit("/w/a", "1") }, up().file("./w/a", "2"), []string{`modified "/w/a" old:file new:file`}},
 		{"a deletion there is none while the sandbox rests", func(l *living) { l.remove("/w/a") }, up().file("./w/a", "1"), nil},
-		{"a deletion there and an edit here is one", func(l *living) { l.remove("/w/a") }, up().file("./w/a", "2"),
-			[]string{`added "/w/a" new:file conflict:"/w/a was deleted on the host after the last commit"`}},
+		{
+			"a deletion there and an edit here is one", func(l *living) { l.remove("/w/a") }, up().file("./w/a", "2"),
+			[]string{`added "/w/a" new:file conflict:"/w/a was deleted on the host after the last commit"`},
+		},
 		{"a deletion on both sides is agreement", func(l *living) { l.remove("/w/a") }, up().gone("./w/a"), nil},
-		{"a deletion here and an edit there is one", func(l *living) { l.edit("/w/a", "theirs") }, up().gone("./w/a"),
-			[]string{`deleted "/w/a" old:file conflict:"/w/a was changed on the host after the last commit"`}},
+		{
+			"a deletion here and an edit there is one", func(l *living) { l.edit("/w/a", "theirs") }, up().gone("./w/a"),
+			[]string{`deleted "/w/a" old:file conflict:"/w/a was changed on the host after the last commit"`},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLiving(t, nil)

@@ -22,14 +22,8 @@ func LivedOf(i *manager.Info) *executor.Lived {
 	if !i.OverHost() {
 		l.Image = i.Image
 	}
-	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for k, v := range i.Labels {
-			if !yield(k + "=" + v) {
-				return
-			}
-		}
-	}) {
-		l.Command = append(l.Command, name)
+	for _, k := range sortedKeys(i.Labels) {
+		l.Command = append(l.Command, k+"="+i.Labels[k])
 	}
 	return l
 }
