@@ -19,6 +19,8 @@ const (
 	maxTunnels   = 512              // dials, accepts, packs and unpacks under way, of all connections
 	maxListeners = 64               // of tunnels
 	tunnelDial   = 10 * time.Second // for a port inside to answer
+
+	leaveInterval = 250 * time.Millisecond // between two looks whether a client that sends no more has gone
 )
 
 // tunnels are what connections lead to inside.
@@ -166,11 +168,14 @@ func (a *Agent) join(ctx context.Context, client *rpc.Conn, conn net.Conn) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var copying sync.WaitGroup
+	var copying, leaving sync.WaitGroup
 	for _, way := range [2][2]halfCloser{{client, inside}, {inside, client}} {
 		copying.Go(func() {
 			if a.pour(way[1], way[0]) != nil || way[1].CloseWrite() != nil {
 				cancel() // an end that cannot be passed on is the end of both
+			}
+			if way[0] == halfCloser(client) {
+				leaving.Go(func() { leave(ctx, client, cancel) })
 			}
 		})
 	}
@@ -182,6 +187,29 @@ func (a *Agent) join(ctx context.Context, client *rpc.Conn, conn net.Conn) {
 	if stop() {
 		client.Close()
 		inside.Close()
+	}
+	cancel()
+	leaving.Wait()
+}
+
+// leave calls cancel when a client that sends no more takes no more either: what is inside may never find
+// out by itself.
+func leave(ctx context.Context, client *rpc.Conn, cancel func()) {
+	gone := goneCheck(client.ReadWriteCloser)
+	if gone == nil {
+		gone = func() bool {
+			_, err := client.Write(nil) // sends nothing, but fails where nobody reads
+			return err != nil
+		}
+	}
+	tick := time.NewTicker(leaveInterval)
+	defer tick.Stop()
+	for !gone() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 	cancel()
 }
