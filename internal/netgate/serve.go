@@ -55,20 +55,20 @@ const (
 
 // An Event is a connection that was let out, when it is over, or one that was refused. It holds neither paths nor headers.
 type Event struct {
-	At       time.Time      // when it was asked for
-	Kind     string         // KindHTTP …; "": nobody could tell
-	Host     string         // as it was asked for; may hold anything
-	Port     int            // 0: none was understood
-	Addr     netip.AddrPort // that it was connected to
-	Allowed  bool
-	Rule     string        // the rule that let it out, or the name of the one that refused it
-	Why      string        // of one that was refused, or failed: a sentence
-	Status   int           // of KindHTTP: the answer's
-	Secrets  []string      // names of those that were put in
-	Sent     int64         // bytes from the sandbox; of KindHTTP, bodies alone
-	Received int64         // bytes to the sandbox
-	Duration time.Duration //
-	Dropped  int           // so many Events before this one were too many to tell
+	At       time.Time      `json:"at"`             // when it was asked for
+	Kind     string         `json:"kind,omitempty"` // KindHTTP …; "": nobody could tell
+	Host     string         `json:"host,omitempty"` // as it was asked for; may hold anything
+	Port     int            `json:"port,omitempty"` // 0: none was understood
+	Addr     netip.AddrPort `json:"addr,omitzero"`  // that it was connected to
+	Allowed  bool           `json:"allowed"`
+	Rule     string         `json:"rule,omitempty"`    // the rule that let it out, or the name of the one that refused it
+	Why      string         `json:"why,omitempty"`     // of one that was refused, or failed: a sentence
+	Status   int            `json:"status,omitempty"`  // of KindHTTP: the answer's
+	Secrets  []string       `json:"secrets,omitempty"` // names of those that were put in
+	Sent     int64          `json:"sent"`              // bytes from the sandbox; of KindHTTP, bodies alone
+	Received int64          `json:"received"`          // bytes to the sandbox
+	Duration time.Duration  `json:"duration_ns"`
+	Dropped  int            `json:"dropped,omitempty"` // so many Events before this one were too many to tell
 }
 
 // Serve is the gate: it works until ctx ends or the sandbox is gone, and then leaves nothing behind. Its error is nil when ctx
