@@ -51,6 +51,9 @@ func Damaged(err error) bool {
 
 // Full reports whether there was no room on the disk.
 func Full(err error) bool {
+	if broken, ok := errors.AsType[*sqlite.Error](err); ok && broken.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
+		return true // even to read takes a small file beside it
+	}
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || code(err) == sqlite3.SQLITE_FULL
 }
 

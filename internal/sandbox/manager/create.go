@@ -26,10 +26,7 @@ func (m *Manager) Create(ctx context.Context, req *Request) (*Box, error) {
 	if req.Image == "" && req.WorkDir == "" {
 		return nil, problem("a sandbox over the host needs a working folder")
 	}
-	r := newRow(req)
-	if m.opts.Defaults != nil {
-		r.info.Limits = r.info.Limits.orDefaults(m.opts.Defaults())
-	}
+	r := m.newRow(req)
 	return m.make(ctx, "create", r, req, m.keep(r, req))
 }
 
@@ -47,11 +44,15 @@ func (m *Manager) keep(r *row, req *Request) func(ctx context.Context, b *birth)
 }
 
 // newRow is the row of a sandbox that is to be made as a request says.
-func newRow(req *Request) *row {
+func (m *Manager) newRow(req *Request) *row {
+	limits := req.Limits
+	if m.opts.Defaults != nil {
+		limits = limits.orDefaults(m.opts.Defaults())
+	}
 	return &row{info: Info{
 		ID: sandbox.NewID(), State: Creating, Labels: maps.Clone(req.Labels), WorkDir: req.WorkDir, Image: req.Image, Template: req.Template,
 		Hide: req.Hide, Show: req.Show, ReadOnly: req.ReadOnly, Hostname: req.Hostname, Env: maps.Clone(req.Env),
-		Created: time.Now().UTC(), Limits: req.Limits, Times: req.Times, Net: req.Net,
+		Created: time.Now().UTC(), Limits: limits, Times: req.Times, Net: req.Net,
 	}}
 }
 
@@ -115,6 +116,7 @@ func (m *Manager) bear(ctx context.Context, r *row, start func(ctx context.Conte
 	if err != nil {
 		return nil, m.stillborn(ctx, r, errors.Join(err, m.endNow(ctx, l)))
 	}
+	m.keepBallast()
 	return &Box{l, r.info}, nil
 }
 

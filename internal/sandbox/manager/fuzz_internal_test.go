@@ -64,7 +64,7 @@ func FuzzFolders(f *testing.F) {
 			if tpl.Name != "it" {
 				t.Errorf("InspectTemplate = %+v", tpl)
 			}
-			tpl.row(&Request{Template: "it"})
+			m.templateRow(tpl, &Request{Template: "it"})
 		}
 		if pid, verb := m.holder("k"); pid < 0 || verb != "" && !isName(verb) {
 			t.Errorf("holder = %d, %q", pid, verb)

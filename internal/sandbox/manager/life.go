@@ -70,12 +70,15 @@ func (m *Manager) Remove(ctx context.Context, id string) error {
 		return err
 	}
 	defer func() { _ = box.Release() }()
-	if err := m.record(ctx, "remove", id, nil); err != nil {
-		return err
-	}
-	// From here on it is removed, whatever becomes of this program.
 	r := &row{box.Info, stepRemove}
-	if err := m.update(ctx, r); err != nil {
+	err = m.withBallast(func() error {
+		if err := m.record(ctx, "remove", id, nil); err != nil {
+			return err
+		}
+		// From here on it is removed, whatever becomes of this program.
+		return m.update(ctx, r)
+	})
+	if err != nil {
 		return err
 	}
 	if err := m.end(ctx, box); err != nil {

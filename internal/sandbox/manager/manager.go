@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"airlock/internal/statedb"
 )
@@ -22,6 +23,8 @@ type Manager struct {
 	opts Options
 	log  *slog.Logger
 	turn chan struct{} // held by who makes a sandbox
+
+	lighter atomic.Bool // the ballast is gone
 
 	mu     sync.Mutex
 	db     *statedb.DB // nil: not yet
@@ -67,6 +70,9 @@ func (m *Manager) Close() error {
 	}
 	err := m.db.Close()
 	m.db = nil
+	if m.lighter.Load() {
+		m.keepBallast()
+	}
 	return err
 }
 

@@ -174,10 +174,12 @@ func (m *Manager) database(ctx context.Context) (*statedb.DB, error) {
 	if m.db != nil {
 		return m.db, nil
 	}
-	db, err := statedb.Open(ctx, m.dbPath(), format())
+	err := m.withBallast(func() (err error) {
+		m.db, err = statedb.Open(ctx, m.dbPath(), format())
+		return err
+	})
 	if err != nil {
-		return nil, err
+		m.db = nil
 	}
-	m.db = db
-	return db, nil
+	return m.db, err
 }

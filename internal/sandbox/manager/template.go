@@ -99,7 +99,7 @@ func (req *TemplateRequest) check() error {
 // build makes a template's folder, under its lock, in the place of one that is there.
 func (m *Manager) build(ctx context.Context, req *TemplateRequest) (*Template, error) {
 	t := &Template{Name: req.Name, Request: req.Request, Run: slices.Clone(req.Run)}
-	r := newRow(&req.Request)
+	r := m.newRow(&req.Request)
 	r.info.Labels, r.info.Times = map[string]string{LabelTemplate: req.Name}, Times{}
 	if err := m.record(ctx, "template", req.Name, req); err != nil {
 		return nil, err
@@ -285,14 +285,14 @@ func (m *Manager) createFromTemplate(ctx context.Context, req *Request) (*Box, e
 	if err != nil {
 		return nil, err
 	}
-	r := t.row(req)
+	r := m.templateRow(t, req)
 	return m.make(ctx, "create", r, req, m.fromTemplate(r, t))
 }
 
-// row is that of a sandbox from the template.
-func (t *Template) row(req *Request) *row {
+// templateRow is the row of a sandbox from a template.
+func (m *Manager) templateRow(t *Template, req *Request) *row {
 	req = t.merged(req)
-	r := newRow(req)
+	r := m.newRow(req)
 	if t.Saved {
 		r = restoredRow(t.Sandbox, req)
 	}
