@@ -95,31 +95,6 @@ func warmFigures(ctx context.Context, b *bed) ([]figure, error) {
 	return figures, nil
 }
 
-// coldFigures make a sandbox that lasts, and have it answer.
-func coldFigures(ctx context.Context, b *bed) ([]figure, error) {
-	const name = "cold: create, run `true`, answer"
-	l, err := newLastBed(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	defer l.close()
-	if l.skipped != "" {
-		return []figure{skip(name, l.skipped)}, nil
-	}
-	var sb sandbox.Lasting
-	ours := side{
-		run: func() (err error) {
-			if sb, err = l.keep(ctx); err != nil {
-				return err
-			}
-			return fresh(ctx, sb, "/bin/true")
-		},
-		after: func() error { return endSandbox(ctx, sb) },
-	}
-	figures, _, err := l.beside(ctx, name, ours, map[string]float64{"`runsc run`": 1.2})
-	return figures, err
-}
-
 // manyFigures are what a crowd gets.
 func manyFigures(ctx context.Context, b *bed) ([]figure, error) {
 	l, err := newLastBed(ctx, b)
