@@ -72,7 +72,7 @@ func wire() (*cli.Program, func(), error) {
 	box := &toolbox{dirs: &dirs, builtins: builtins, log: log}
 	p := &cli.Program{
 		Version: version, Driver: driver, Runner: runner, Store: store, Record: record, Gate: guard, Plans: plans,
-		Sandboxes: kept.manager, Images: kept.images,
+		Sandboxes: kept.manager, Images: kept.images, EngineLog: engineLog(dirs.state),
 		Tools: box.registry, Bridge: box.bridge, Diagnose: diagnoses(&dirs), Lines: lines, Terminal: terminal,
 		Settings: func() (*config.Config, error) { return config.Load(dirs.setting("config.yaml")) },
 		Model:    models(dirs.setting("config.yaml")),

@@ -150,7 +150,10 @@ func (p *Program) nearestID(ctx context.Context, typed string) string {
 		begins[begin] = list[i].ID
 		names = append(names, begin)
 	}
-	return begins[near.Name(typed, names)]
+	if name := near.Name(typed, names); name != "" {
+		return begins[name]
+	}
+	return ""
 }
 
 // completionTime bounds what is looked up while somebody waits for something else.
