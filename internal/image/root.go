@@ -79,6 +79,9 @@ func (r *root) add(ctx context.Context, i int, sent io.Reader, report func(read 
 			return err
 		}
 	}
+	early := readAhead(tar)
+	defer early.close()
+	tar = early
 	res, err := unpack.Into(ctx, r.fs(), ended(tar), r.unpackOptions(max, limits.Entries-r.sum.entries))
 	r.left += res.Left
 	// What follows the tar's end is of the digests, too.
@@ -87,6 +90,7 @@ func (r *root) add(ctx context.Context, i int, sent io.Reader, report func(read 
 			_, err = io.Copy(io.Discard, rest)
 		}
 	}
+	early.close()
 	if err != nil {
 		err = whatWrong(ctx, limitOf(err), in)
 		if r.room && errors.Is(err, ErrLimit) && res.Entries < limits.Entries-r.sum.entries {
