@@ -65,11 +65,10 @@ func forkFigures(ctx context.Context, b *bed) ([]figure, error) {
 	if err := p.startOurs(ctx, interpreter, script); err != nil {
 		return nil, err
 	}
-	defer endSandbox(context.WithoutCancel(ctx), p.parent)
 	if err := p.startEngine(ctx); err != nil {
 		return nil, err
 	}
-	defer p.engine(context.WithoutCancel(ctx), "delete", "--force", "benchpython")
+	defer func() { _ = p.engine(context.WithoutCancel(ctx), "delete", "--force", "benchpython") }()
 	return p.measure(ctx)
 }
 

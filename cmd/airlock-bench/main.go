@@ -161,7 +161,7 @@ figure is the median of its runs, the two sides taken in turn in one run; the ra
 the median of the ratios of the pairs. Machines differ and are noisy: repeat it on yours.
 
 %s
-%s`, time.Now().Format(time.DateOnly), cpuName(), runtime.NumCPU(), kernel(), runtime.Version(), table, breakdown)
+%s`, time.Now().Format(time.DateOnly), cpuName(), runtime.NumCPU(), kernel(), runtime.Version(), table, breakdown+lastingBreakdown)
 }
 
 func kernel() string {

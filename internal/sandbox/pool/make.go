@@ -52,7 +52,7 @@ func bring(ctx context.Context, make func(context.Context) (sandbox.Lasting, err
 		return nil, err
 	}
 	if l == nil {
-		return nil, errors.New("Make gave neither a sandbox nor an error")
+		return nil, errors.New("neither a sandbox nor an error came of Make")
 	}
 	client, err := l.Client(ctx)
 	if err == nil {
@@ -95,7 +95,7 @@ func (p *Pool) overdue(j *job) {
 	j.late = true
 	j.shelf.stuck++
 	p.failedLocked(j, fmt.Errorf("it takes longer than %s", p.opts.MakeTimeout))
-	p.log.Warn("a sandbox for the pool takes too long", "template", j.shelf.name) //nolint:sloglint // a timer has no context
+	p.log.Warn("a sandbox for the pool takes too long", "template", j.shelf.name)
 }
 
 // made takes what came of a job.
@@ -217,12 +217,12 @@ func (p *Pool) endLocked(s *shelf, w *Warm, why string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		s.count.destroyed++
-		log := p.log.With("template", s.name, "id", w.Lasting.ID(), "why", why) //nolint:sloglint // what ends outlives every context
+		log := p.log.With("template", s.name, "id", w.Lasting.ID(), "why", why)
 		if err != nil {
-			log.Warn("a sandbox of the pool was not ended in order", "error", err) //nolint:sloglint // the same
+			log.Warn("a sandbox of the pool was not ended in order", "error", err)
 			return
 		}
-		log.Debug("ended a sandbox of the pool") //nolint:sloglint // the same
+		log.Debug("ended a sandbox of the pool")
 	})
 }
 
