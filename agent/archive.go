@@ -144,7 +144,7 @@ func unpackTo(ctx context.Context, conn net.Conn, params UnpackParams, wait bool
 		if err != nil && out.err == nil {
 			// The tar is not complete, and never will be: the guest sees so at the connection's end.
 			conn.Close()
-			<-answered
+			_ = <-answered
 			res = UnpackResult{}
 			break
 		}

@@ -84,7 +84,7 @@ func TestWhereACopyGoes(t *testing.T) {
 				before := listing(t, root)
 				_, err := cp(t.Context(), connect, root+"/"+test.src, root+"/"+test.dst, nil)
 				if test.err != nil {
-					if err == nil || test.err != errAny && !errors.Is(err, test.err) {
+					if err == nil || !errors.Is(test.err, errAny) && !errors.Is(err, test.err) {
 						t.Errorf("err = %v, want %v", err, test.err)
 					}
 					if after := listing(t, root); after != before {

@@ -21,6 +21,21 @@ const (
 	maxReason   = 2000             // bytes of why a tar ended early
 )
 
+// takeArchive counts a pack or an unpack. giveArchive counts it out, and gives its memory back soon.
+func (a *Agent) takeArchive() error {
+	select {
+	case a.tunnels.archives <- struct{}{}:
+		return nil
+	default:
+		return rpc.Errorf(rpc.CodeBusy, "%d archives are under way already, and that is the limit", maxArchives)
+	}
+}
+
+func (a *Agent) giveArchive() {
+	<-a.tunnels.archives
+	a.rest.later()
+}
+
 // pack sends a tar of a path. That the path is there is known before the answer.
 func (s *session) pack(_ context.Context, _ rpc.Peer, req *rpc.Request) (any, error) {
 	var p struct {
@@ -42,11 +57,11 @@ func (s *session) pack(_ context.Context, _ rpc.Peer, req *rpc.Request) (any, er
 	case "socket", "device":
 		return nil, pathError("pack", *p.Path, errors.New("is a "+kind+", which a tar does not carry"))
 	}
-	if err := s.a.tunnels.take(); err != nil {
+	if err := s.a.takeArchive(); err != nil {
 		return nil, err
 	}
 	return &rpc.Stream{Result: agent.Empty{}, Serve: func(ctx context.Context, conn *rpc.Conn) {
-		defer s.a.tunnels.give()
+		defer s.a.giveArchive()
 		_, err := unpack.Pack(ctx, conn, *p.Path, &unpack.PackOptions{Follow: p.Follow, Notes: agent.PackNotes})
 		if err != nil {
 			s.a.log.DebugContext(ctx, "pack ended early", "error", err)
@@ -74,7 +89,7 @@ func (s *session) unpack(_ context.Context, _ rpc.Peer, req *rpc.Request) (any, 
 	if err != nil {
 		return nil, pathError("unpack into", *p.Path, err)
 	}
-	if err := s.a.tunnels.take(); err != nil {
+	if err := s.a.takeArchive(); err != nil {
 		return nil, err
 	}
 	opts := &unpack.Options{SetID: true, Xattrs: true, KeepRoot: true}
@@ -88,7 +103,7 @@ func (s *session) unpack(_ context.Context, _ rpc.Peer, req *rpc.Request) (any, 
 		opts.Replace = unpack.ReplaceEmpty
 	}
 	return &rpc.Stream{Result: agent.Empty{}, Serve: func(ctx context.Context, conn *rpc.Conn) {
-		defer s.a.tunnels.give()
+		defer s.a.giveArchive()
 		res, err := unpack.Into(ctx, *p.Path, conn, opts)
 		answer := agent.UnpackResult{Entries: res.Entries, Bytes: res.Bytes}
 		if err != nil {

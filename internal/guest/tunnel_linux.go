@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	maxTunnels   = 512              // dials, accepts, packs and unpacks under way, of all connections
+	maxTunnels   = 512              // dials and accepts under way, of all connections
+	maxArchives  = 32               // packs and unpacks: each takes half a megabyte
 	maxListeners = 64               // of tunnels
 	tunnelDial   = 10 * time.Second // for a port inside to answer
 
@@ -25,7 +26,8 @@ const (
 
 // tunnels are what connections lead to inside.
 type tunnels struct {
-	slots chan struct{}
+	slots    chan struct{} // one for each
+	archives chan struct{} // one for each pack and unpack
 
 	mu        sync.Mutex
 	closed    bool
@@ -41,7 +43,11 @@ type tunnelListener struct {
 }
 
 func newTunnels() *tunnels {
-	return &tunnels{slots: make(chan struct{}, maxTunnels), listeners: map[string]*tunnelListener{}}
+	return &tunnels{
+		slots:     make(chan struct{}, maxTunnels),
+		archives:  make(chan struct{}, maxArchives),
+		listeners: map[string]*tunnelListener{},
+	}
 }
 
 // take counts a tunnel. give counts it out.

@@ -5,6 +5,7 @@ package guest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -80,7 +81,7 @@ func TestListenersEndWithTheAgent(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-served
+	_ = <-served
 	if conn, err := d.DialContext(t.Context(), "tcp", address); err == nil {
 		conn.Close()
 		t.Error("somebody listens still")
@@ -261,8 +262,8 @@ func TestAnAgentThatEndsCutsItsStreams(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-served
-	if _, err := tunnel.Read(make([]byte, 1)); err != io.EOF {
+	_ = <-served
+	if _, err := tunnel.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("Read: err = %v, want %v", err, io.EOF)
 	}
 }

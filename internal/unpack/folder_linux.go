@@ -43,7 +43,7 @@ func openat(at int, name string, flags int, perm uint32) (fd int, err error) {
 // retry repeats a system call that a signal interrupted.
 func retry(f func() error) error {
 	for {
-		if err := f(); err != unix.EINTR {
+		if err := f(); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (f folder) close() { _ = unix.Close(f.fd) }
 // open opens the folder of a name; errNoFolder says that it is something else.
 func (f folder) open(name string) (folder, error) {
 	fd, err := openat(f.fd, name, folderFlags, 0)
-	if err == unix.ENOTDIR || err == unix.ELOOP {
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		err = errNoFolder
 	}
 	return folder{fd}, err
@@ -216,14 +216,13 @@ func (f file) truncate(size int64) error {
 func (f file) close() error               { return unix.Close(f.fd) }
 func (f file) own(uid, gid int) error     { return unix.Fchown(f.fd, uid, gid) }
 func (f file) chmod(perm uint32) error    { return unix.Fchmod(f.fd, perm) }
-func (f file) stat() (stat, error)        { return fstat(f.fd) }
 func (f file) xattr(name, v string) error { return unix.Fsetxattr(f.fd, name, []byte(v), 0) }
 
 func (f file) times(t time.Time) error {
 	ts := times(t)
 	// The name is empty: the descriptor itself is meant. Kernels without AT_EMPTY_PATH here know it by /proc.
 	err := futimens(f.fd, &ts)
-	if err == unix.ENOSYS || err == unix.EINVAL {
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
 		return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(f.fd), ts[:], 0)
 	}
 	return err
@@ -236,11 +235,11 @@ var (
 
 // unsupported are the errors of attributes that a file system does not have, or does not let us set.
 func unsupported(err error) bool {
-	return err == unix.ENOTSUP || err == unix.EPERM || err == unix.ENOSYS
+	return errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)
 }
 
 // notOurs are the errors of an owner that nobody here may give to, or that does not exist here.
-func notOurs(err error) bool { return err == unix.EPERM || err == unix.EINVAL }
+func notOurs(err error) bool { return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL) }
 
 func isRoot() bool { return unix.Geteuid() == 0 }
 

@@ -206,7 +206,7 @@ func TestWhatIsReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := unpack.Into(t.Context(), root, bytes.NewReader(archive(t, test.entries...)), &unpack.Options{Replace: test.replace})
-			if test.err == errAny && err != nil {
+			if errors.Is(test.err, errAny) && err != nil {
 				err = errAny
 			}
 			if !errors.Is(err, test.err) {

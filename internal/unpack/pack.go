@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -139,7 +140,7 @@ func (p *packer) end() error {
 	if p.opts.Notes != "" && p.res.Left > 0 {
 		names := p.res.Skipped
 		if more := p.res.Left - int64(len(names)); more > 0 {
-			names = append(names[:len(names):len(names)], fmt.Sprintf("… and %d more", more))
+			names = append(slices.Clip(names), fmt.Sprintf("… and %d more", more))
 		}
 		list, err := json.Marshal(names)
 		if err != nil {
@@ -301,7 +302,7 @@ func (p *packer) file(parent folder, base, name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.close()
+	defer func() { _ = f.close() }() // what it could say was said by reading
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: st.size}
 	if done, err := p.again(h, &st); done {
 		return err

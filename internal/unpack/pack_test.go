@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,9 +32,7 @@ func contents(t *testing.T, data []byte) (list []string, notes map[string]string
 			t.Fatal(err)
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader {
-			for key, value := range h.PAXRecords {
-				notes[key] = value
-			}
+			maps.Copy(notes, h.PAXRecords)
 			continue
 		}
 		list = append(list, string(h.Typeflag)+" "+h.Name+" "+h.Linkname)
@@ -72,7 +71,7 @@ func TestWhatAPathIsCalled(t *testing.T) {
 			var out bytes.Buffer
 			_, err := unpack.Pack(t.Context(), &out, root+test.path, &test.opts)
 			if test.err != nil {
-				if err == nil || test.err != errAny && !errors.Is(err, test.err) {
+				if err == nil || !errors.Is(test.err, errAny) && !errors.Is(err, test.err) {
 					t.Errorf("err = %v, want %v", err, test.err)
 				}
 				return
