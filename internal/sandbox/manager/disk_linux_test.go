@@ -3,7 +3,6 @@ package manager_test
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -108,7 +107,7 @@ func TestASandboxIsRemovedFromAFullDisk(t *testing.T) {
 				return err
 			}
 			defer f.Close()
-			_, err = io.WriteString(f, string(make([]byte, 10_000)))
+			_, err = f.Write(make([]byte, 10_000))
 			return err
 		}
 	})
