@@ -101,6 +101,7 @@ func TestTheJudge(t *testing.T) {
 		{"by its other name", "localhost:8080", "host.airlock", 8080, "127.0.0.1:8080 [::1]:8080"},
 		{"with a dot", "host.airlock:8080", "LOCALHOST.", 8080, "127.0.0.1:8080 [::1]:8080"},
 		{"its other port", "localhost:8080", "localhost", 8081, netgate.PortNotAllowed},
+		{"the machine is in no pattern", "*.airlock:*", "host.airlock", 8080, netgate.PrivateAddress},
 		{"its address is not its name", "localhost:8080", "127.0.0.1", 8080, netgate.PrivateAddress},
 		{"below localhost is the machine", "app.localhost", "app.localhost", 80, netgate.PrivateAddress},
 		{"and is let out where that is named", "app.localhost,127.0.0.1", "app.localhost", 80, "127.0.0.1:80"},

@@ -245,14 +245,19 @@ func (r Rule) isRange() bool {
 	return ok
 }
 
-// matchesName reports whether the rule is for a canonical name. The two names of the host's loopback are one.
+// matchesName reports whether the rule is for a canonical name.
 func (r Rule) matchesName(name string) bool { return hostMatches(r.Host, name) }
 
+// hostMatches reports whether a canonical name is the pattern's. The two names of the host's loopback are one, which no
+// pattern but these names has: nobody who writes *.airlock means this machine.
 func hostMatches(pattern, name string) bool {
+	if isLoopbackName(name) {
+		return isLoopbackName(pattern)
+	}
 	if below, wild := strings.CutPrefix(pattern, "*"); wild {
 		return len(name) > len(below) && strings.HasSuffix(name, below)
 	}
-	return pattern == name || isLoopbackName(pattern) && isLoopbackName(name)
+	return pattern == name
 }
 
 func isLoopbackName(name string) bool { return name == localhost || name == hostAirlock }

@@ -61,12 +61,12 @@ type Event struct {
 	Port     int            `json:"port,omitempty"` // 0: none was understood
 	Addr     netip.AddrPort `json:"addr,omitzero"`  // that it was connected to
 	Allowed  bool           `json:"allowed"`
-	Rule     string         `json:"rule,omitempty"`    // the rule that let it out, or the name of the one that refused it
-	Why      string         `json:"why,omitempty"`     // of one that was refused, or failed: a sentence
-	Status   int            `json:"status,omitempty"`  // of KindHTTP: the answer's
-	Secrets  []string       `json:"secrets,omitempty"` // names of those that were put in
-	Sent     int64          `json:"sent"`              // bytes from the sandbox; of KindHTTP, bodies alone
-	Received int64          `json:"received"`          // bytes to the sandbox
+	Rule     string         `json:"rule,omitempty"`   // the rule that let it out, or the name of the one that refused it
+	Why      string         `json:"why,omitempty"`    // of one that was refused, or failed: a sentence
+	Status   int            `json:"status,omitempty"` // of KindHTTP: the answer's
+	Secrets  []string       `json:"filled,omitempty"` // names of those that were put in
+	Sent     int64          `json:"sent"`             // bytes from the sandbox; of KindHTTP, bodies alone
+	Received int64          `json:"received"`         // bytes to the sandbox
 	Duration time.Duration  `json:"duration_ns"`
 	Dropped  int            `json:"dropped,omitempty"` // so many Events before this one were too many to tell
 }
