@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,15 @@ import (
 	"airlock/internal/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// ownerMode makes this program one that owns a pool below the folder it names, until it is killed.
+const ownerMode = "AIRLOCK_TEST_POOL_OWNER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(ownerMode); dir != "" {
+		own(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // boxes makes sandboxes without isolation: each is a real guest agent in this process.
 type boxes struct {

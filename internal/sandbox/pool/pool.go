@@ -16,11 +16,6 @@ import (
 	"airlock/internal/sandbox"
 )
 
-// Label marks the sandboxes that wait in a pool, for whoever keeps a list of them; its value
-// is the template. Make sets it and whoever takes one takes it off. One that has it and whose
-// program has ended belongs to nobody.
-const Label = "airlock.pool"
-
 var (
 	// ErrClosed is what Take says after Close.
 	ErrClosed = errors.New("the pool of warm sandboxes is closed")
