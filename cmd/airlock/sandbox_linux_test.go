@@ -230,3 +230,17 @@ func TestStatsGoOnUntilControlC(t *testing.T) {
 	c.ends(130)
 	c.wait(t, `p\d+ \| half`)
 }
+
+// TestAnInterruptedQuestionLeavesTheSandbox: as it was, and running.
+func TestAnInterruptedQuestionLeavesTheSandbox(t *testing.T) {
+	t.Parallel()
+	p, id := lasting(t)
+	p.says(t, "sandbox", "exec", id, "--", "touch", "made")
+	c := start(t, p.command(t, "sandbox", "rm", id))
+	c.wait(t, question)
+	c.types("\x03")
+	c.ends(130)
+	if got := p.says(t, "sandbox", "exec", id, "--", "ls"); got != "made" {
+		t.Errorf("the sandbox has %q, want made", got)
+	}
+}

@@ -51,16 +51,16 @@ func (p *Program) living(ctx context.Context) (map[string]*manager.Info, error) 
 // which is the change set, or the sandbox that lives and will have one, whose ID is or
 // begins with arg. The sandbox is nil where none lives.
 func (p *Program) which(ctx context.Context, store *changes.Store, arg string) (string, *manager.Info, error) {
-	live, err := p.living(ctx)
-	if err != nil {
-		return "", nil, err
-	}
+	live, blind := p.living(ctx)
 	id, err := store.Resolve(arg)
 	if err != nil && !errors.Is(err, changes.ErrNotFound) {
 		return "", nil, err
 	}
 	if err != nil {
 		id = ""
+	}
+	if blind != nil {
+		return id, nil, p.withoutLooking(store, id, blind)
 	}
 	for _, other := range sortedKeys(live) {
 		if !strings.HasPrefix(other, arg) || other == id {
@@ -78,6 +78,19 @@ func (p *Program) which(ctx context.Context, store *changes.Store, arg string) (
 		return id, nil, p.noteEnded(ctx, store, id)
 	}
 	return id, live[id], nil
+}
+
+// withoutLooking is why nothing can be done about a set while nobody knows which sandboxes
+// live; nil where it is a run's, which has none.
+func (p *Program) withoutLooking(store *changes.Store, id string, blind error) error {
+	if id == "" {
+		return blind
+	}
+	set, err := store.Load(id)
+	if err == nil && set.Live {
+		err = blind
+	}
+	return err
 }
 
 func sortedKeys[V any](m map[string]V) []string {
@@ -219,8 +232,8 @@ func (p *Program) settleBox(ctx context.Context, m *manager.Manager, box *manage
 			return "", err
 		}
 		defer func() {
-			if err != nil && ctx.Err() == nil {
-				err = errors.Join(err, box.Resume(ctx))
+			if err != nil { // also where somebody interrupted the question
+				err = errors.Join(err, box.Resume(context.WithoutCancel(ctx)))
 			}
 		}()
 	}
@@ -232,6 +245,9 @@ func (p *Program) settleBox(ctx context.Context, m *manager.Manager, box *manage
 		return changes.None, p.dropBox(ctx, m, box)
 	}
 	choice := p.chooseFor(ctx, store, set, wish, asking)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	row := &decisionRow{By: decidedBy(wish, wish == undecided && asking)}
 	became = set.State
 	switch choice {

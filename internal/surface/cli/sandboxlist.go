@@ -138,9 +138,16 @@ type fact struct{ name, text string }
 // showBox writes what is known of a sandbox, a fact a line.
 func (p *Program) showBox(i *manager.Info) error {
 	facts := []fact{
-		{"state", strings.TrimSpace(i.State + " " + i.Reason)}, {"error", i.Error}, {"busy", i.Busy},
-		{"labels", labelsText(i.Labels)}, {"image", strings.TrimSpace(i.Image + " " + i.Digest)}, {"template", i.Template},
-		{"from", i.From}, {"working folder", i.WorkDir}, {"user", i.User}, {"created", timeText(i.Created)},
+		{"state", strings.TrimSpace(i.State + " " + i.Reason)},
+		{"error", i.Error},
+		{"busy", i.Busy},
+		{"labels", labelsText(i.Labels)},
+		{"image", strings.TrimSpace(i.Image + " " + i.Digest)},
+		{"template", i.Template},
+		{"from", i.From},
+		{"working folder", i.WorkDir},
+		{"user", i.User},
+		{"created", timeText(i.Created)},
 	}
 	if i.Ended != nil {
 		facts = append(facts, fact{"ended", timeText(*i.Ended)})
