@@ -291,3 +291,49 @@ func TestPullsAtOnceShareTheWork(t *testing.T) {
 	}
 	leftovers(t, s)
 }
+
+func TestARegistryThatGoesSilentIsAskedAgain(t *testing.T) {
+	h := newHub(t, nil)
+	img, l, data := big(t)
+	h.push(t, "a:1", img)
+	path := blobPath("a", digestOf(t, l))
+	var n atomic.Int64
+	h.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != path {
+			return false
+		}
+		if n.Add(1) > 1 {
+			cut(w, r, data, len(data), true)
+			return true
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+		_, _ = w.Write(data[:400_000])
+		_ = http.NewResponseController(w.(*counting).ResponseWriter).Flush()
+		<-r.Context().Done() // the other side gives up
+		return true
+	})
+	pull(t, newStore(t, &image.Options{Stall: 500 * time.Millisecond}), h.ref("a:1"), nil)
+	if n.Load() != 2 {
+		t.Errorf("%d requests, want 2", n.Load())
+	}
+}
+
+func TestAPullThatIsGivenUpLeavesNothing(t *testing.T) {
+	h := newHub(t, nil)
+	h.push(t, "a:1", imageOf(t, layerOf(t, file("a", noise(3_000_000, 1)), file("b", noise(3_000_000, 2)))))
+	s := newStore(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun := filepath.Join(s.Dir(), "temp", "*", "fs", "*")
+	go func() {
+		for ctx.Err() == nil {
+			if found, _ := filepath.Glob(begun); len(found) > 0 {
+				cancel()
+			}
+		}
+	}()
+	_, err := s.Pull(ctx, h.ref("a:1"), nil)
+	wantError(t, err, context.Canceled)
+	leftovers(t, s)
+	pull(t, s, h.ref("a:1"), nil)
+}

@@ -38,7 +38,7 @@ func (s *Store) removeOne(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if ref != "" && len(s.refsOf(id)) > 1 {
+	if ref != "" && len(refsOf(id, s.allRefs())) > 1 {
 		if err := os.Remove(s.refFile(ref)); err != nil {
 			return fmt.Errorf("remove image %q: %w", name, err)
 		}
@@ -71,7 +71,7 @@ func (s *Store) removeLocked(id string) error {
 	if err := syncDir(s.path(imageFolder)); err != nil {
 		return err
 	}
-	for _, ref := range s.refsOf(id) {
+	for _, ref := range refsOf(id, s.allRefs()) {
 		if err := os.Remove(s.refFile(ref)); err != nil {
 			return err
 		}

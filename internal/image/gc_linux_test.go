@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -242,4 +243,59 @@ func emptyAll(dir string) error {
 		err = errors.Join(err, os.Truncate(filepath.Join(dir, e.Name()), 0))
 	}
 	return err
+}
+
+func TestPullsAndPrunesAtOnce(t *testing.T) {
+	h := newHub(t, nil)
+	shared := layerOf(t, file("a", noise(50_000, 1)))
+	tags := []string{"a:base", "a:1", "a:2"}
+	h.push(t, tags[0], imageOf(t, shared))
+	h.push(t, tags[1], imageOf(t, shared, layerOf(t, file("b", "1"))))
+	h.push(t, tags[2], imageOf(t, shared, layerOf(t, file("b", "2"))))
+	dir := filepath.Join(fastDir(t), "images")
+	var work, prune sync.WaitGroup
+	stop := make(chan struct{})
+	prune.Go(func() {
+		s := storeAt(t, dir, nil)
+		for {
+			if _, err := s.Prune(t.Context()); err != nil {
+				t.Errorf("Prune: %v", err)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for i, tag := range tags {
+		work.Go(func() {
+			s := storeAt(t, dir, nil)
+			owner := "box" + string(rune('a'+i))
+			for range 8 {
+				img, err := s.Pull(t.Context(), h.ref(tag), &image.PullOptions{Owner: owner})
+				if err != nil {
+					t.Errorf("Pull(%s): %v", tag, err)
+					return
+				}
+				if data, err := os.ReadFile(filepath.Join(img.RootDir, "a")); err != nil || len(data) != 50_000 {
+					t.Errorf("%s is held, and has %d bytes: %v", tag, len(data), err)
+				}
+				if err := s.Release(t.Context(), owner); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	close(stop)
+	prune.Wait()
+	s := storeAt(t, dir, nil)
+	if _, err := s.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	leftovers(t, s)
+	if entries, _ := os.ReadDir(filepath.Join(dir, "roots")); len(entries) > 0 || len(blobsIn(t, s)) > 0 {
+		t.Errorf("left are %v and %v", entries, blobsIn(t, s))
+	}
 }

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	stall       = time.Minute // without a byte, after which a connection counts as broken
-	defaultBody = 1 << 20     // of answers that nobody set a limit for: errors, tokens
+	defaultStall = time.Minute
+	defaultBody  = 1 << 20 // of answers that nobody set a limit for: errors, tokens
 )
 
 var (
-	errStalled = errors.New("no byte came for a minute")
+	errStalled = errors.New("the registry went silent")
 	errPlain   = errors.New("its registry does not speak TLS; if that is meant, add --insecure")
 )
 
-func newTransport() *http.Transport {
+func newTransport(stall time.Duration) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = stall
 	t.MaxIdleConnsPerHost = parallel
@@ -40,6 +40,7 @@ type guard struct {
 	next     http.RoundTripper
 	insecure bool
 	local    bool // the registry is on the loopback
+	stall    time.Duration
 }
 
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -57,8 +58,8 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		limit = defaultBody
 	}
 	resp.Body = &body{
-		from: resp.Body, left: limit, cancel: cancel,
-		watch: time.AfterFunc(stall, func() { cancel(errStalled) }),
+		from: resp.Body, left: limit, stall: g.stall, cancel: cancel,
+		watch: time.AfterFunc(g.stall, func() { cancel(errStalled) }),
 		cause: func() error { return context.Cause(ctx) },
 	}
 	return resp, nil
@@ -68,6 +69,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 type body struct {
 	from   io.ReadCloser
 	left   int64
+	stall  time.Duration
 	watch  *time.Timer
 	cancel context.CancelCauseFunc
 	cause  func() error
@@ -80,7 +82,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
 		p = p[:b.left]
 	}
-	b.watch.Reset(stall)
+	b.watch.Reset(b.stall)
 	n, err := b.from.Read(p)
 	b.watch.Stop()
 	b.left -= int64(n)

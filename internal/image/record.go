@@ -111,9 +111,9 @@ func (s *Store) allRefs() []storedRef {
 	return refs
 }
 
-func (s *Store) refsOf(id string) []string {
+func refsOf(id string, all []storedRef) []string {
 	refs := []string{}
-	for _, r := range s.allRefs() {
+	for _, r := range all {
 		if r.ID == id {
 			refs = append(refs, r.Ref)
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -47,10 +48,10 @@ func newRemote(ctx context.Context, s *Store, r Reference, insecure bool) (*remo
 	rm := &remote{store: s, ref: ref}
 	base := s.opts.Transport
 	if base == nil {
-		rm.own = newTransport()
+		rm.own = newTransport(s.opts.Stall)
 		base = rm.own
 	}
-	guarded := &guard{next: base, insecure: insecure, local: isLoopback(repo.RegistryStr())}
+	guarded := &guard{next: base, insecure: insecure, local: isLoopback(repo.RegistryStr()), stall: s.opts.Stall}
 	err = s.retry(ctx, func() error {
 		authed, err := transport.NewWithContext(ctx, repo.Registry, auth, transport.NewUserAgent(guarded, "airlock"), []string{repo.Scope(transport.PullScope)})
 		if err != nil {
@@ -73,15 +74,19 @@ func (r *remote) url(kind, identifier string) string {
 }
 
 // get asks once. The body has at most limit bytes, and what it takes is bounded in time.
-func (r *remote) get(ctx context.Context, url string, limit int64, header http.Header) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(withLimit(ctx, limit), http.MethodGet, url, nil)
+func (r *remote) get(ctx context.Context, address string, limit int64, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(withLimit(ctx, limit), http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
 	// As it is: its digest is of the bytes that are sent.
 	req.Header.Set("Accept-Encoding", "identity")
 	maps.Copy(req.Header, header)
-	return r.client.Do(req)
+	resp, err := r.client.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok { // where a redirection led, with a key to it
+		failed.URL, _, _ = strings.Cut(failed.URL, "?")
+	}
+	return resp, err
 }
 
 func (r *remote) manifest(ctx context.Context) (*manifest, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -41,6 +40,9 @@ type Options struct {
 
 	// Backoff is the first wait before something is tried again; it doubles. Zero: 300 ms.
 	Backoff time.Duration
+
+	// Stall is for how long a registry may be silent before it is asked again. Zero: a minute.
+	Stall time.Duration
 }
 
 // A Store keeps images in a folder. It is safe for concurrent use, by several processes too: what one
@@ -71,6 +73,9 @@ func Open(dir string, opts *Options) (*Store, error) {
 	}
 	if s.opts.Backoff <= 0 {
 		s.opts.Backoff = 300 * time.Millisecond
+	}
+	if s.opts.Stall <= 0 {
+		s.opts.Stall = defaultStall
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("images: %w; set AIRLOCK_HOME to a folder that you can write to", err)
@@ -157,6 +162,21 @@ func (s *Store) use(ctx context.Context, r Reference, owner string) (*Image, err
 
 // takeLocked reads the image and holds it for owner.
 func (s *Store) takeLocked(id, ref, owner string) (*Image, error) {
+	img, err := s.readWhole(id)
+	if err != nil {
+		return nil, err
+	}
+	if owner != "" {
+		if err := s.writeHold(id, owner); err != nil {
+			return nil, err
+		}
+	}
+	s.describe(img, ref, s.allRefs())
+	return img, nil
+}
+
+// readWhole reads an image whose files are there.
+func (s *Store) readWhole(id string) (*Image, error) {
 	img, err := s.readImage(id)
 	if err != nil {
 		return nil, err
@@ -164,18 +184,17 @@ func (s *Store) takeLocked(id, ref, owner string) (*Image, error) {
 	if _, err := os.Lstat(img.RootDir); err != nil {
 		return nil, fmt.Errorf("image %s: its files are gone: %w", short(id), ErrNotFound)
 	}
-	if owner != "" {
-		if err := s.writeHold(id, owner); err != nil {
-			return nil, err
-		}
-	}
-	img.Refs = s.refsOf(id)
-	img.Holders = s.holdersOf(id)
+	return img, nil
+}
+
+// describe adds what the image's record does not have.
+func (s *Store) describe(img *Image, ref string, refs []storedRef) {
+	img.Refs = refsOf(img.ID, refs)
+	img.Holders = s.holdersOf(img.ID)
 	img.Ref = ref
 	if ref == "" && len(img.Refs) > 0 {
 		img.Ref = img.Refs[0]
 	}
-	return img, nil
 }
 
 // Inspect finds an image by a reference, its ID, or a prefix of that. It asks no registry.
@@ -203,15 +222,17 @@ func (s *Store) List(ctx context.Context) ([]*Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	refs := s.allRefs()
 	images := make([]*Image, 0, len(ids))
 	for _, id := range ids {
-		img, err := s.takeLocked(id, "", "")
-		if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-			continue // its files were taken away from outside: a pull brings them back
+		img, err := s.readWhole(id)
+		if errors.Is(err, ErrNotFound) {
+			continue // damaged or taken away from outside: a pull brings it back
 		}
 		if err != nil {
 			return nil, err
 		}
+		s.describe(img, "", refs)
 		images = append(images, img)
 	}
 	newestFirst(images)
