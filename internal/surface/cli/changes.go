@@ -134,10 +134,12 @@ func (p *Program) listSets(ctx context.Context, store *changes.Store, asJSON, al
 	}
 	live, err := p.living(ctx)
 	if err != nil {
-		return err
+		p.say("which sandboxes live cannot be said: %v", err) // the sets are there all the same
+	} else {
+		list = withLiving(list, live)
 	}
 	shown := []changes.Header{}
-	for _, h := range withLiving(list, live) {
+	for _, h := range list {
 		if all || h.Live || h.State == changes.Kept || h.State == changes.Committed {
 			shown = append(shown, h)
 		}
