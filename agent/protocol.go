@@ -40,7 +40,7 @@ const (
 	NotifyOutput = "output" // OutputParams: output of an exec with Stream, before its response
 )
 
-// EnvExec is set in the environment of a command with EndRest, to a word of its own: by it the
+// EnvExec is set in the environment of a command with EndRest or Detach, to a word of its own: by it the
 // guest knows what the command started and what left its session.
 const EnvExec = "AIRLOCK_EXEC"
 
