@@ -133,7 +133,11 @@ func (d *Driver) Open(ctx context.Context, id string) (sandbox.Lasting, error) {
 	if !sandbox.ValidID(id) {
 		return nil, fmt.Errorf("%q is not a sandbox's ID", id)
 	}
-	return d.openDir(ctx, filepath.Join(d.runDir(), id))
+	l, err := d.openDir(ctx, filepath.Join(d.runDir(), id))
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 func (d *Driver) openDir(ctx context.Context, dir string) (*lasting, error) {
@@ -153,7 +157,11 @@ func (d *Driver) Attach(ctx context.Context, conn net.Conn) (sandbox.Lasting, er
 	if !ok {
 		return nil, errors.New("attach to a sandbox: not a Unix socket")
 	}
-	return newLasting(ctx, c, true)
+	l, err := newLasting(ctx, c, true)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // newLasting reads about the sandbox and waits for its end on conn, to which lastWatch has been said.

@@ -52,7 +52,7 @@ func (l *last) status() (*sandbox.Status, error) {
 		s.Processes = int64(ev.Event.Data.Pids.Current) - 1
 	}
 	s.PIDs = []int{os.Getpid(), int(l.k.c.GoferPid.Load()), l.k.pid}
-	s.Memory, s.CPU = usage(s.PIDs)
+	s.Memory, s.CPU = usage(s.PIDs, l.k.plan.Cgroup)
 	s.Disk = filestoreSize(l.k.pid, l.k.plan.Dir)
 	if paused {
 		s.State = sandbox.Paused
