@@ -144,6 +144,7 @@ func (p *Program) root() *cobra.Command {
 changed, and lets out only the changes you commit.
 
   airlock run -- make test      run in a fresh sandbox, then decide
+  airlock sandbox create        make one that stays, for many commands
   airlock ai run "WORDS…"       ask a model for the commands, and run those so
   airlock changes               what is kept, not yet decided
   airlock commit ID             let a change set out
