@@ -94,7 +94,7 @@ func (p *Program) connectInside(call *insideCall, req *executor.Request) (*sessi
 }
 
 // waitInside starts the command, forwards what comes meanwhile, and waits for its end.
-func (p *Program) waitInside(ctx context.Context, sb sandbox.Lasting, call *insideCall, req *executor.Request, signals *signals) (agent.ExecResult, error) {
+func (p *Program) waitInside(ctx context.Context, sb *manager.Box, call *insideCall, req *executor.Request, signals *signals) (agent.ExecResult, error) {
 	if call.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, call.timeout+insideGuard)
@@ -118,7 +118,20 @@ func (p *Program) waitInside(ctx context.Context, sb sandbox.Lasting, call *insi
 	res, err := proc.Wait()
 	stop()
 	wg.Wait()
+	if err == nil && maybeOutOfMemory(sb, &res) && !endedWithin(sb, memoryLag) {
+		asking, cancel := context.WithTimeout(ctx, endLag)
+		defer cancel()
+		if lost := client.Ping(asking); errors.Is(lost, agent.ErrConnectionLost) {
+			err = lost
+		}
+	}
 	return res, err
+}
+
+// maybeOutOfMemory reports whether a command may have been ended because the sandbox passed
+// its memory limit: the system may take a process of it first.
+func maybeOutOfMemory(sb *manager.Box, res *agent.ExecResult) bool {
+	return sb.Info.Limits.Memory > 0 && res.Signal == "SIGKILL" && !res.TimedOut
 }
 
 // insideGuard is how much longer than its time limit a command may take to be ended inside
@@ -175,17 +188,14 @@ const (
 // judge says what a command's end means, by the table in docs/sandboxes.md.
 func (p *Program) judge(ctx context.Context, r *insideReport, sb *manager.Box, call *insideCall, err error, signals *signals) {
 	lag := time.Duration(0)
-	switch {
-	case errors.Is(err, agent.ErrConnectionLost):
+	if errors.Is(err, agent.ErrConnectionLost) {
 		lag = endLag
-	case err == nil && sb.Info.Limits.Memory > 0 && r.res.Signal == "SIGKILL" && !r.res.TimedOut:
-		lag = memoryLag
 	}
 	if broken, ok := errors.AsType[*outletError](err); ok {
 		r.noOutput(broken.err)
 		return
 	}
-	if (err != nil || lag > 0) && endedWithin(sb, lag) {
+	if (err != nil || maybeOutOfMemory(sb, &r.res)) && endedWithin(sb, lag) {
 		r.endedBy(p.gone(ctx, sb))
 		return
 	}
