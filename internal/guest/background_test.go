@@ -343,16 +343,14 @@ func TestBackgroundLimits(t *testing.T) {
 			}
 		}
 	})
-	for name, params := range map[string]object{
-		"a label that is too long":  {"cmd": ":", "detach": true, "label": strings.Repeat("x", 65)},
-		"a negative amount to keep": {"cmd": ":", "detach": true, "keep_output": -1},
-	} {
-		t.Run(name, func(t *testing.T) {
+	t.Run("labels and amounts have theirs", func(t *testing.T) {
+		for _, params := range []object{{"label": strings.Repeat("x", 65)}, {"keep_output": -1}} {
+			params["cmd"], params["detach"] = ":", true
 			if r := connect(t, nil).call(agent.MethodExec, params); r.Error == nil || r.Error.Code != rpc.CodeInvalidParams {
 				t.Errorf("err = %v", r.Error)
 			}
-		})
-	}
+		}
+	})
 	t.Run("unknown and missing names", func(t *testing.T) {
 		w := connect(t, nil)
 		for _, method := range []string{agent.MethodAttach, agent.MethodEnd} {

@@ -165,6 +165,7 @@ func ownProcess() error {
 	debug.SetGCPercent(gcPercent)
 	unix.Umask(0o022)
 	closeOnExec()
+	letSignalsBe()
 	if os.Getpid() != 1 {
 		// Orphans of its commands come to the agent, as they do to PID 1.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/bits"
 	"net"
 	"os"
 	"os/exec"
@@ -170,4 +171,35 @@ func onStdio(t testing.TB, cmd *exec.Cmd) (*guestProcess, *wire) {
 	w := speak(t, pipes{out, in})
 	t.Cleanup(w.close)
 	return p, w
+}
+
+// signalSet is one of the sets of signals that the system tells of a process.
+func signalSet(t testing.TB, status, name string) uint64 {
+	t.Helper()
+	for line := range strings.Lines(status) {
+		if text, ok := strings.CutPrefix(line, name+":"); ok {
+			set, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return set
+		}
+	}
+	t.Fatalf("no %s in %q", name, status)
+	return 0
+}
+
+func TestCommandsHaveEverySignalByDefault(t *testing.T) {
+	p, w := onStdio(t, exec.Command(binary(t), "--listen", "stdio"))
+	status := w.exec(object{"argv": []string{"cat", "/proc/self/status"}}).Stdout
+	if ignored, caught, blocked := signalSet(t, status, "SigIgn"), signalSet(t, status, "SigCgt"), signalSet(t, status, "SigBlk"); ignored != 0 || caught != 0 || blocked != 0 {
+		t.Errorf("a command ignores %x, catches %x and blocks %x", ignored, caught, blocked)
+	}
+	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bits.OnesCount64(signalSet(t, string(own), "SigCgt")); n > 20 {
+		t.Errorf("the agent handles %d signals, each of which costs every command a system call", n)
+	}
 }
