@@ -90,3 +90,8 @@ func (*Driver) Ended(string) (Ending, bool) { return Ending{}, false }
 
 // Forget does nothing.
 func (*Driver) Forget(string) {}
+
+// Fork refuses.
+func (*Driver) Fork(context.Context, sandbox.Lasting, []*sandbox.LastingSpec) ([]sandbox.Lasting, error) {
+	return nil, unavailable()
+}
