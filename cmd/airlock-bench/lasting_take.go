@@ -182,7 +182,7 @@ func (l *lastBed) colds(ctx context.Context) (figure, error) {
 			return atOnce(manyCold, coldAtOnce, func(i int) error { return l.runsc(ctx, "delete", "--force", id(i)) })
 		},
 	}
-	times, err := turns(ctx, 2, []side{ours, engine})
+	times, err := turns(ctx, 3, []side{ours, engine})
 	if err != nil {
 		return figure{}, err
 	}

@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(b.dir)
+	defer b.remove()
 	var figures []figure
 	for _, m := range benches {
 		if *only != "" && !strings.Contains(","+*only+",", ","+m.name+",") {
@@ -110,6 +110,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return os.WriteFile(filepath.Join("docs", "benchmarks.md"), []byte(page(text)), 0o644)
 	}
 	return nil
+}
+
+// remove leaves nothing of the bed.
+func (b *bed) remove() {
+	unmountNet(filepath.Join(b.dir, "runsc"))
+	if err := os.RemoveAll(b.dir); err != nil {
+		fmt.Fprintln(os.Stderr, "airlock-bench:", err)
+	}
 }
 
 // newBed builds the programs as `make build` does, into a folder of its own.
