@@ -176,7 +176,8 @@ func (p *Program) execOptions(f *execFlags, fl *pflag.FlagSet, info *manager.Inf
 	}
 	env["PWD"] = dir
 	return &agent.ExecOptions{
-		Cwd: dir, Env: env, ClearEnv: true, TimeoutMS: timeout.Milliseconds(), MaxProcs: info.Limits.Procs,
+		// In an image whose home it is depends on who the command is, which the guest knows.
+		Cwd: dir, Env: env, ClearEnv: info.OverHost(), TimeoutMS: timeout.Milliseconds(), MaxProcs: info.Limits.Procs,
 	}, nil
 }
 
@@ -185,7 +186,7 @@ const maxProcessLabel = 64 // bytes; the protocol's
 // insideEnv is the environment of a command: over the host what airlock run gives it, then
 // the sandbox's own, then what was named.
 func (p *Program) insideEnv(info *manager.Info, named []string) (map[string]string, error) {
-	env := map[string]string{"PATH": imagePath, "HOME": "/root"}
+	env := map[string]string{"PATH": imagePath}
 	if !info.OverHost() {
 		if term := os.Getenv("TERM"); term != "" && isTerminal(p.Stdin) {
 			env["TERM"] = term
