@@ -166,7 +166,7 @@ func (e *entry) checkPlace() error {
 func sandbox(to *bool) yamlfile.Set {
 	return func(name string, n yamlfile.Node) error {
 		if n.IsMapping() {
-			return n.Fail("%s: images are not there yet; write airlock for a sandbox over the workspace, or none", name)
+			return n.Fail("%s: an agent runs over its workspace, which an image does not have; write airlock for a sandbox over the workspace, or none", name)
 		}
 		word := ""
 		if err := yamlfile.OneOf(&word, "none", "airlock")(name, n); err != nil {

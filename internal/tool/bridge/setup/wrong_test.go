@@ -121,7 +121,7 @@ func TestWrongAgents(t *testing.T) {
 		{"a list as a value", "path: a, env: {A: [" + secret + "]}", "env: A: write text here"},
 		{"a long value", "path: a, env: {A: " + strings.Repeat("a", 65<<10) + "}", "env: A has more than 65536 bytes"},
 		{"many variables", "path: a, env: [" + numbered("A%", 201) + "]", "env has more than 200 variables"},
-		{"an image", "path: a, sandbox: {image: python}", ":2:25: sandbox: images are not there yet; write airlock"},
+		{"an image", "path: a, sandbox: {image: python}", ":2:25: sandbox: an agent runs over its workspace, which an image does not have; write airlock"},
 		{"a sandbox that is none", "path: a, sandbox: docker", `sandbox: there is no "docker"; there is none, airlock`},
 		{"a sandbox that is a truth value", "path: a, sandbox: true", "sandbox: write one line of text here"},
 		{"no network on the host", "path: a, network: none", ":2:25: network: without a sandbox the agent reaches what this machine reaches"},
