@@ -66,7 +66,7 @@ func serveNetGate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer sb.Release()
+	defer func() { _ = sb.Release() }() // it ends with this process
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
