@@ -3,7 +3,6 @@ package gvisor
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"airlock/agent"
@@ -137,25 +136,4 @@ func (l *last) endKeeping(e *Ending) {
 		}
 	}
 	l.end(e)
-}
-
-// saveUpper writes what the sandbox changed to a file that appears whole.
-func (l *last) saveUpper(path string) error {
-	tmp := path + ".part"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp)
-	defer f.Close()
-	l.ops.Lock()
-	err = l.k.upper(f)
-	l.ops.Unlock()
-	if err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
 }
