@@ -140,13 +140,6 @@ func (s *Session) Err() error {
 	return s.err
 }
 
-// Conns is how many connections there are.
-func (s *Session) Conns() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
-
 func (s *Session) close() {
 	s.once.Do(func() { _ = s.rw.Close() })
 }

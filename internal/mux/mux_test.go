@@ -324,15 +324,12 @@ func TestConnectionsHaveALimit(t *testing.T) {
 			t.Fatal("there is none")
 		}
 		c, err := s.Open(t.Context())
-		if errors.Is(err, mux.ErrRefused) {
+		if errors.Is(err, mux.ErrRefused) && i > 500 {
 			break
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-	}
-	if s.Conns() == 0 {
-		t.Error("there are none")
 	}
 }
