@@ -119,13 +119,19 @@ func (p *Program) waitInside(ctx context.Context, sb *manager.Box, call *insideC
 	stop()
 	wg.Wait()
 	if err == nil && maybeOutOfMemory(sb, &res) && !endedWithin(sb, memoryLag) {
-		asking, cancel := context.WithTimeout(ctx, endLag)
-		defer cancel()
-		if lost := client.Ping(asking); errors.Is(lost, agent.ErrConnectionLost) {
-			err = lost
-		}
+		lostMemory(ctx, sb, client)
 	}
 	return res, err
+}
+
+// lostMemory waits for the end of a sandbox that does not answer any more: the system takes
+// its processes one by one.
+func lostMemory(ctx context.Context, sb *manager.Box, client *agent.Client) {
+	asking, cancel := context.WithTimeout(ctx, endLag)
+	defer cancel()
+	if client.Ping(asking) != nil {
+		endedWithin(sb, endLag)
+	}
 }
 
 // maybeOutOfMemory reports whether a command may have been ended because the sandbox passed
@@ -179,10 +185,10 @@ func insideOutlet(w io.Writer) io.Writer {
 
 // endLag is how long the end of a sandbox may lag behind that of its connections, and
 // memoryLag how long it may go on after the system has begun to end what runs in it for want
-// of memory.
+// of memory: its keeper looks for that twice a second.
 const (
 	endLag    = 2 * time.Second
-	memoryLag = 250 * time.Millisecond
+	memoryLag = 1200 * time.Millisecond
 )
 
 // judge says what a command's end means, by the table in docs/sandboxes.md.
