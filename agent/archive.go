@@ -129,22 +129,23 @@ func unpackTo(ctx context.Context, conn net.Conn, params UnpackParams, wait bool
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 
 	out := &sink{w: conn}
+	var sending, reading sync.WaitGroup
 	sent := make(chan error, 1)
-	go func() { sent <- send(out) }()
+	sending.Go(func() { sent <- send(out) })
 	answered := make(chan error, 1)
-	go func() { answered <- readResult(conn, &res) }()
+	reading.Go(func() { answered <- readResult(conn, &res) })
 
 	select {
 	case err = <-answered:
 		conn.Close()
 		if wait {
-			<-sent
+			sending.Wait()
 		}
 	case err = <-sent:
 		if err != nil && out.err == nil {
 			// The tar is not complete, and never will be: the guest sees so at the connection's end.
 			conn.Close()
-			_ = <-answered
+			reading.Wait()
 			res = UnpackResult{}
 			break
 		}

@@ -368,3 +368,79 @@ func TestAGuestThatDoesNotKeepToTheProtocol(t *testing.T) {
 		})
 	}
 }
+
+func TestThereIsALimitToArchives(t *testing.T) {
+	connect := guesttest.Connector(t, nil)
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	begin := func() error {
+		conn, err := connect(ctx)
+		if err != nil {
+			return err
+		}
+		begun := make(chan struct{})
+		ended := make(chan error, 1)
+		waiting.Go(func() {
+			_, err := agent.Unpack(ctx, conn, agent.UnpackParams{Path: dir}, &silent{ctx, begun})
+			ended <- err
+		})
+		select {
+		case <-begun:
+			return nil
+		case err := <-ended:
+			return err
+		}
+	}
+	for i := range 32 {
+		if err := begin(); err != nil {
+			t.Fatalf("archive %d: %v", i, err)
+		}
+	}
+	if err := begin(); err == nil || !strings.Contains(err.Error(), "32 archives are under way already") {
+		t.Errorf("one more: err = %v", err)
+	}
+}
+
+// silent says when it is read from, and then nothing until its context ends.
+type silent struct {
+	ctx   context.Context //nolint:containedctx // a Read takes none
+	begun chan struct{}
+}
+
+func (s *silent) Read([]byte) (int, error) {
+	close(s.begun)
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
+}
+
+// FuzzStreamAnswer answers pack with anything.
+func FuzzStreamAnswer(f *testing.F) {
+	const ok = `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"
+	f.Add([]byte(ok + strings.Repeat("\x00", 1024)))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no \u001b"}}` + "\n"))
+	f.Add(append([]byte(ok), tars(f)["a note"]...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		conn, err := answering(string(data))(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive, err := agent.Pack(t.Context(), conn, agent.PackParams{Path: "/"})
+		if err != nil {
+			if archive != nil {
+				t.Fatal("an archive and an error")
+			}
+			return
+		}
+		defer archive.Close()
+		var out bytes.Buffer
+		if _, err := io.Copy(&out, archive); err == nil {
+			if used, whole := agent.TarEnd(out.Bytes()); !whole || used != out.Len() {
+				t.Fatalf("%d bytes that are no whole tar", out.Len())
+			}
+		}
+		archive.Skipped()
+	})
+}

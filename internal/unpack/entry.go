@@ -177,6 +177,9 @@ func (u *unpacker) fill(f file, h *tar.Header) error {
 		}
 	}
 	for left := h.Size; left > 0; {
+		if err := u.in.ctx.Err(); err != nil {
+			return err // in a hole nothing is read that would end
+		}
 		n, err := u.tar.Read(u.buf[:min(left, bufferSize)])
 		if n > 0 {
 			if holes && empty(u.buf[:n]) {
