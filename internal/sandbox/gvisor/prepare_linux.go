@@ -119,7 +119,7 @@ func (b *box) agentArgs() []string {
 
 // agentFiles are the open files that the guest agent may have whatever the limit of its commands is. It raises its
 // own limit to this and hands on the lower one; a command can raise that as well, to no more than this.
-const agentFiles = 1024
+const agentFiles = 4096
 
 // cgroupMount is where the sandbox's own control groups are seen inside.
 const cgroupMount = "/sys/fs/cgroup"
