@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/shirou/gopsutil/v4/disk"
 	"github.com/shirou/gopsutil/v4/mem"
 
+	"airlock/internal/changes"
 	"airlock/internal/executor"
 	"airlock/internal/hostview"
 	"airlock/internal/image"
@@ -193,6 +195,9 @@ func (c liveChanges) Expired(ctx context.Context, info *manager.Info, tar string
 		ID: info.ID, Image: info.Image, WorkDir: info.WorkDir, Hidden: info.Hidden, Hide: info.Hide, Show: info.Show,
 		Started: info.Started, Command: []string{"airlock", "sandbox"},
 	})
+	if errors.Is(err, changes.ErrTooLarge) || errors.Is(err, changes.ErrMalformed) {
+		return fmt.Errorf("%w: %w", manager.ErrUnreadable, err)
+	}
 	return err
 }
 

@@ -9,6 +9,9 @@ import (
 	"airlock/internal/sandbox"
 )
 
+// ErrUnreadable is what Changes.Expired wraps when trying again is of no use.
+var ErrUnreadable = errors.New("it cannot be read as changes")
+
 // NotFound: nothing has that name.
 type NotFound struct {
 	What string // "sandbox", "snapshot", "template"

@@ -106,7 +106,7 @@ type Gate struct {
 // steps are held up.
 type Changes interface {
 	// Expired is given the upper layer of a sandbox that ended because its time was over, and
-	// keeps its set. The file goes when it has returned without an error.
+	// keeps its set. The file goes when it has returned without an error, and is put aside for ErrUnreadable.
 	Expired(ctx context.Context, info *Info, tar string) error
 	// Forked gives a child what its parent's commits left behind, before it is used.
 	Forked(ctx context.Context, parent, child string) error

@@ -113,6 +113,9 @@ func (i *Info) freePorts() {
 func (m *Manager) restoring(r *row, from *Info, dir string) func(ctx context.Context, b *birth) (sandbox.Lasting, error) {
 	return func(ctx context.Context, b *birth) (sandbox.Lasting, error) {
 		i := &r.info
+		if err := m.checkUnseen(i); err != nil {
+			return nil, err
+		}
 		if err := m.holdImage(ctx, i); err != nil {
 			return nil, err
 		}

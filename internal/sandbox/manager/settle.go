@@ -188,6 +188,9 @@ func (m *Manager) release(ctx context.Context, id string) error {
 	return m.opts.Images.Release(ctx, owner(id))
 }
 
+// unreadMark begins the name of what no set can be made of. It stays until somebody removes it.
+const unreadMark = "unread-"
+
 // keepExpired hands on what a sandbox wrote whose time was over.
 func (m *Manager) keepExpired(ctx context.Context, info *Info) error {
 	path := m.expired(info.ID)
@@ -196,7 +199,16 @@ func (m *Manager) keepExpired(ctx context.Context, info *Info) error {
 	}
 	keep := m.opts.Changes != nil && info.OverHost() && info.Reason != Removed && info.Reason != Failed
 	if keep {
-		if err := m.opts.Changes.Expired(ctx, info, path); err != nil {
+		err := m.opts.Changes.Expired(ctx, info, path)
+		if errors.Is(err, ErrUnreadable) {
+			// Reading it again and again would hold up every command.
+			aside := filepath.Join(m.expiredDir(), unreadMark+filepath.Base(path))
+			if err := os.Rename(path, aside); err != nil {
+				return err
+			}
+			path = aside
+		}
+		if err != nil {
 			return fmt.Errorf("keep what sandbox %s changed (it is in %s): %w", info.ID, path, err)
 		}
 	}

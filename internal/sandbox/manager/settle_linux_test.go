@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,31 @@ func TestWhatCannotBeKeptNowIsKeptLater(t *testing.T) {
 	ids(t, m, nil)
 	if len(w.changes.files) != 1 {
 		t.Errorf("kept %q, want it at last", w.changes.files)
+	}
+}
+
+func TestWhatCanNeverBeKeptIsNotReadAgainByEveryCommand(t *testing.T) {
+	w := newWorld(t)
+	m := w.manager(t)
+	box := create(t, m)
+	w.changes.fail = fmt.Errorf("%w: too large", manager.ErrUnreadable)
+	w.double.endNow(t, box.ID(), ending{Reason: "expired"})
+	ids(t, m, all())
+	aside := w.state("expired", "unread-"+box.ID()+".tar")
+	info, err := m.Find(t.Context(), box.ID())
+	if err != nil || !strings.Contains(info.Error, aside) {
+		t.Errorf("Find = %+v, %v, want where it is", info, err)
+	}
+	w.changes.fail = nil
+	ids(t, m, nil)
+	if _, err := m.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.changes.files) != 0 {
+		t.Errorf("it was read again: %q", w.changes.files)
+	}
+	if _, err := os.Stat(aside); err != nil {
+		t.Errorf("somebody's work is gone: %v", err)
 	}
 }
 

@@ -352,6 +352,9 @@ func (m *Manager) templateBeginning(ctx context.Context, r *row) (start func(con
 		return nil, nil, err
 	}
 	t, err := m.InspectTemplate(ctx, r.info.Template)
+	if err == nil && t.Saved {
+		err = m.checkUnseen(&r.info) // while there still is the sandbox
+	}
 	if err != nil {
 		release()
 		return nil, nil, fmt.Errorf("begin anew: %w", err)
