@@ -21,6 +21,7 @@ import (
 	"airlock/internal/netgate"
 	"airlock/internal/sandbox/gvisor"
 	"airlock/internal/sandbox/manager"
+	"airlock/internal/sandbox/pool"
 )
 
 // keeping composes what keeps sandboxes that last.
@@ -45,7 +46,7 @@ func newKeeping(d *dirs, driver *gvisor.Driver, runner *executor.Runner, record 
 	})
 	k.manager = sync.OnceValues(func() (*manager.Manager, error) {
 		m := manager.New(&manager.Options{
-			Dir: d.state, Driver: driver, Ended: ended(driver), Forget: driver.Forget, Changes: liveChanges{runner}, Images: images(k.images), View: k.view, Gate: k.gate, Defaults: k.defaults,
+			Dir: d.state, Driver: driver, Ended: ended(driver), Forget: driver.Forget, Changes: liveChanges{runner}, Images: images(k.images), View: k.view, Gate: k.gate, Defaults: k.defaults, Orphan: k.orphan,
 			Record: record.Record, Logger: log,
 		})
 		k.mu.Lock()
@@ -54,6 +55,16 @@ func newKeeping(d *dirs, driver *gvisor.Driver, runner *executor.Runner, record 
 		return m, nil
 	})
 	return k
+}
+
+// orphan reports whether a sandbox waits in a pool of a program that has ended.
+func (k *keeping) orphan(info *manager.Info) bool {
+	owner, pooled := info.Labels[manager.LabelPool]
+	if !pooled {
+		return false
+	}
+	lives, err := pool.Lives(filepath.Join(k.dirs.state, "pools"), owner)
+	return err == nil && !lives
 }
 
 // Bounds of sandboxes that are asked for without: as many processes as a big build has, and such parts

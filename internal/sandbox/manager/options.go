@@ -41,6 +41,10 @@ type Options struct {
 	MaxSnapshots int
 	MaxBytes     int64
 
+	// Orphan reports whether a sandbox that lives belongs to nobody any more, as one of a pool (LabelPool) whose
+	// program has ended does; it is ended then. Nil: none is.
+	Orphan func(info *Info) bool
+
 	// Defaults are the bounds of a sandbox that is asked for without them; nil: none.
 	Defaults func() Limits
 

@@ -72,7 +72,7 @@ func (m *Manager) differing(rows []*row, running []string) []string {
 	for _, r := range rows {
 		id := r.info.ID
 		// One that is being made, or removed, is well while somebody is at it.
-		if r.info.State == Creating || r.step != "" || runs[id] != r.info.Alive() {
+		if r.info.State == Creating || r.step != "" || runs[id] != r.info.Alive() || m.orphan(r) {
 			out = append(out, id)
 		}
 		delete(runs, id)
@@ -82,6 +82,10 @@ func (m *Manager) differing(rows []*row, running []string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+func (m *Manager) orphan(r *row) bool {
+	return m.opts.Orphan != nil && r.info.Alive() && m.opts.Orphan(&r.info)
 }
 
 // settleOne finds out what came of a sandbox that nobody is at, and whether it was lost, so that there may be
@@ -118,6 +122,8 @@ func (m *Manager) settleOne(ctx context.Context, id string) (lost bool, err erro
 		return true, errors.Join(m.end(ctx, l), m.ended(ctx, r, Ending{Reason: Failed, Text: "the command that made it was ended"}))
 	case r.step == stepRemove:
 		return true, errors.Join(m.end(ctx, l), m.ended(ctx, r, Ending{Reason: Removed}))
+	case m.orphan(r):
+		return true, errors.Join(m.end(ctx, l), m.ended(ctx, r, Ending{Reason: Removed, Text: "the program that it was made for has ended"}))
 	case l != nil:
 		return false, nil // it was made since
 	}

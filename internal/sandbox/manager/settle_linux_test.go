@@ -248,3 +248,22 @@ func TestOneHundredAtOnce(t *testing.T) {
 		t.Errorf("%d locks are left", len(locks))
 	}
 }
+
+func TestASandboxOfAPoolEndsWithItsProgram(t *testing.T) {
+	w := newWorld(t)
+	gone := false
+	opts := w.options()
+	opts.Orphan = func(i *manager.Info) bool { return gone && i.Labels[manager.LabelPool] != "" }
+	m := manager.New(opts)
+	t.Cleanup(func() { m.Close() })
+	own := create(t, m)
+	pooled := create(t, m, func(r *manager.Request) { r.Labels = map[string]string{manager.LabelPool: "owner"} })
+	if got := ids(t, m, nil); len(got) != 2 {
+		t.Errorf("while its program runs: %v", got)
+	}
+	gone = true
+	if got := ids(t, m, nil); len(got) != 1 || got[own.ID()] != "ready" {
+		t.Errorf("after its program has ended: %v, want %s alone", got, own.ID())
+	}
+	<-pooled.Done()
+}
