@@ -90,6 +90,14 @@ func (b *bench) end(ls ...sandbox.Lasting) {
 	}
 }
 
+// release lets go of one that has ended.
+func (b *bench) release(l sandbox.Lasting) {
+	b.Helper()
+	if err := l.Release(); err != nil {
+		b.Errorf("Release: %v", err)
+	}
+}
+
 // client connects, for the length of the test.
 func (b *bench) client(l sandbox.Lasting) *agent.Client {
 	b.Helper()
@@ -441,7 +449,7 @@ func keeperKilled(b *bench) {
 	if _, err := b.keeping().Open(b.Context(), l.ID()); !errors.Is(err, sandbox.ErrNoSandbox) {
 		b.Errorf("Open = %v, want ErrNoSandbox", err)
 	}
-	l.Release()
+	b.release(l)
 }
 
 func monitorKilled(b *bench) {
@@ -458,7 +466,7 @@ func monitorKilled(b *bench) {
 	if _, err := p.Wait(); err == nil {
 		b.Error("a command ended well in a sandbox that was killed")
 	}
-	l.Release()
+	b.release(l)
 }
 
 func (b *bench) isDone(l sandbox.Lasting, want error) {
@@ -489,8 +497,8 @@ func endedTwice(b *bench) {
 	}
 	both.Wait()
 	b.isDone(other, sandbox.ErrRemoved)
-	l.Release()
-	other.Release()
+	b.release(l)
+	b.release(other)
 }
 
 func lived(b *bench) {
@@ -509,7 +517,7 @@ func lived(b *bench) {
 	if err != nil || !bytes.Contains(data, []byte("made-in-time")) {
 		b.Errorf("what it changed is not kept: %d bytes, %v", len(data), err)
 	}
-	l.Release()
+	b.release(l)
 }
 
 func idled(b *bench) {
@@ -527,7 +535,7 @@ func idled(b *bench) {
 	if took := time.Since(begun); took < 2*time.Second {
 		b.Errorf("it ended after %v, while a command ran", took)
 	}
-	l.Release()
+	b.release(l)
 }
 
 func idledPaused(b *bench) {
