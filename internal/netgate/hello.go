@@ -56,7 +56,9 @@ func (g *greeting) look(size int) error {
 		return err
 	}
 	g.seen, g.first = true, buf[:n]
-	if buf[0] != 22 || n > 1 && buf[1] != 3 { // a record of a handshake, of any version of TLS
+	// A record of any version of TLS. One that is not of the handshake cannot come first, but some servers pass over it,
+	// and take the hello behind it.
+	if buf[0] < 20 || buf[0] > 24 || n > 1 && buf[1] != 3 {
 		return nil
 	}
 	_ = g.SetReadDeadline(time.Now().Add(helloTimeout))

@@ -94,6 +94,34 @@ func TestSecretsGoNowhereElse(t *testing.T) {
 	}
 }
 
+func TestManyPlaceholdersDoNotBecomeManyMegabytes(t *testing.T) {
+	held := netgate.Held{Name: "KEY", Hosts: []string{"example.com"}, Placeholder: netgate.NewPlaceholder(), Value: netgate.Value(strings.Repeat("v", 8<<10))}
+	w := setup(t, "example.com", func(o *netgate.Options) { o.Config.Secrets = []netgate.Held{held} })
+	w.host("example.com", "203.0.113.1", 80, site(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, len(r.Header.Get("X-Key")))
+	}))
+	for _, tc := range []struct {
+		name   string
+		header string
+		want   string
+	}{
+		{"a few", "X-Key: " + strings.Repeat(held.Placeholder, 4), "32768"},
+		{"many in one header", "X-Key: " + strings.Repeat(held.Placeholder, 1000), ""},
+		{"many in many headers", strings.Repeat("X-Key: "+held.Placeholder+"\r\n", 100) + "X-Last: x", ""},
+		{"many in a password", "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(held.Placeholder, 500))), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			res, body := w.say("GET http://example.com/ HTTP/1.1\r\nHost: x\r\n" + tc.header + "\r\n\r\n")
+			if refused := res.StatusCode == http.StatusForbidden && res.Header.Get("X-Airlock-Rule") == netgate.BadRequest; refused != (tc.want == "") || !refused && body != tc.want {
+				t.Errorf("answer = %d %.100q, want %q", res.StatusCode, body, tc.want)
+			}
+			if e := w.next(); e.Allowed != (tc.want != "") {
+				t.Errorf("recorded %+v", e)
+			}
+		})
+	}
+}
+
 func TestAHostThatAnswersWithNonsenseIsNotRepeated(t *testing.T) {
 	w, placeholder := withSecret(t)
 	l := listen(t)

@@ -180,6 +180,34 @@ func TestWhatBeginsAsTLSAndIsNoneGoesNowhere(t *testing.T) {
 	}
 }
 
+func TestNoRecordOfTLSHidesTheHelloBehindIt(t *testing.T) {
+	w := setup(t, "example.com")
+	w.host("example.com", "203.0.113.1", 443, echo(t))
+	for name, first := range map[string]string{
+		"a warning, which some servers pass over": "\x15\x03\x01\x00\x02\x01\x5a",
+		"a change of cipher":                      "\x14\x03\x03\x00\x01\x01",
+		"empty data":                              "\x17\x03\x03\x00\x00",
+		"a heartbeat":                             "\x18\x03\x03\x00\x00",
+		"a warning's first byte alone":            "\x15",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, r := w.tunnel("example.com:443")
+			if _, err := io.WriteString(conn, first); err != nil {
+				t.Fatal(err)
+			}
+			if len(first) == 1 {
+				_ = conn.(*net.TCPConn).CloseWrite()
+			}
+			if got, _ := io.ReadAll(r); len(got) > 0 {
+				t.Errorf("came back: %q", got)
+			}
+			if e := w.next(); e.Allowed || e.Sent > 0 {
+				t.Errorf("recorded %+v", e)
+			}
+		})
+	}
+}
+
 func TestOtherProtocolsGoThroughTunnels(t *testing.T) {
 	w := setup(t, "example.com:*")
 	w.host("example.com", "203.0.113.1", 22, echo(t))
