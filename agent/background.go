@@ -1,7 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 
@@ -42,16 +46,49 @@ func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
 	if _, err := c.need(ctx, MethodProcesses, CapProcesses); err != nil {
 		return nil, err
 	}
-	var res struct {
-		Processes *[]ProcessInfo `json:"processes"`
-	}
+	var res ProcessesResult
 	if err := c.Call(ctx, MethodProcesses, Empty{}, &res); err != nil {
 		return nil, err
 	}
 	if res.Processes == nil {
 		return nil, malformed(MethodProcesses, "no processes")
 	}
-	return *res.Processes, nil
+	return res.Processes, nil
+}
+
+// maxListed is how many processes are taken of a list: more than a guest could run for all its connections. Some bytes
+// of an answer are a hundred times as many in memory, so it is not only the frame that has a limit.
+const maxListed = 16 << 10
+
+// UnmarshalJSON takes a list of a bounded length. One that is not there is nil.
+func (r *ProcessesResult) UnmarshalJSON(data []byte) error {
+	var raw struct {
+		Processes json.RawMessage `json:"processes"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	r.Processes = nil
+	if len(raw.Processes) == 0 || string(raw.Processes) == "null" {
+		return nil
+	}
+	in := json.NewDecoder(bytes.NewReader(raw.Processes))
+	if open, err := in.Token(); err != nil || open != json.Delim('[') {
+		return errors.Join(errors.New("the processes are no list"), err)
+	}
+	list := []ProcessInfo{}
+	for in.More() {
+		if len(list) == maxListed {
+			return fmt.Errorf("there are more than %d processes", maxListed)
+		}
+		var one ProcessInfo
+		if err := in.Decode(&one); err != nil {
+			return err
+		}
+		list = append(list, one)
+	}
+	r.Processes = list
+	return nil
 }
 
 // Attach has the output of a background command written to streams, from params.From on, and

@@ -52,6 +52,36 @@ func (s *seen) until(t *testing.T, text string) {
 	}
 }
 
+func TestAListOfProcessesIsBounded(t *testing.T) {
+	for _, tc := range []struct {
+		name, list string
+		count      int // -1: it is an error
+	}{
+		{"none", `[]`, 0},
+		{"one", `[{"process":"p1"}]`, 1},
+		{"as many as there may be", "[" + strings.Repeat(`{},`, 16<<10-1) + "{}]", 16 << 10},
+		{"one more", "[" + strings.Repeat(`{},`, 16<<10) + "{}]", -1},
+		{"a million", "[" + strings.Repeat(`{},`, 1_000_000) + "{}]", -1},
+		{"no list", `{}`, -1},
+		{"nothing", `null`, -1},
+		{"a list of something else", `[1]`, -1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := against(t, nil, func(method string, _ json.RawMessage) string {
+				res := `{"processes":` + tc.list + `}`
+				if method == agent.MethodHello {
+					res = `{"protocol":"1.1","agent":"airlock-agent","version":"1","capabilities":["processes"],"max_frame":1048576}`
+				}
+				return `{"jsonrpc":"2.0","id":%d,"result":` + res + "}\n"
+			})
+			list, err := c.Processes(t.Context())
+			if tc.count < 0 && !errors.Is(err, agent.ErrJSON) || tc.count >= 0 && (err != nil || len(list) != tc.count) {
+				t.Errorf("Processes gives %d, %v, want %d", len(list), err, tc.count)
+			}
+		})
+	}
+}
+
 func TestBackgroundCommands(t *testing.T) {
 	each(t, func(t *testing.T, c *agent.Client) {
 		ctx := t.Context()

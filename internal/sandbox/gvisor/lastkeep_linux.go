@@ -407,8 +407,11 @@ func (l *last) guest(ctx context.Context) (*agent.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return agent.NewClient(conn, &agent.Options{NoHandshake: true}), nil
+	return agent.NewClient(conn, &agent.Options{NoHandshake: true, MaxFrame: maxAnswer}), nil
 }
+
+// maxAnswer bounds what the keeper, whose memory is no part of the sandbox's, reads of the guest's answers.
+const maxAnswer = 16 << 20
 
 func (l *last) pause() error {
 	l.ops.Lock()
