@@ -99,7 +99,7 @@ func (r *root) add(ctx context.Context, i int, sent io.Reader, report func(read 
 		return err
 	}
 	r.sum.bytes += res.Bytes
-	r.sum.entries += res.Entries
+	r.sum.entries += res.Entries + res.Folders
 	if os.Geteuid() == 0 {
 		return nil
 	}

@@ -44,7 +44,7 @@ type Options struct {
 // Limits of a tar. Zero is none, where it does not say otherwise. What passes one is a *EntryError that is ErrLimit.
 type Limits struct {
 	Bytes   int64 // of all files together, as they are claimed: a hole counts
-	Entries int64 // global headers and what is left out too
+	Entries int64 // global headers and what is left out too, and folders that are made without an entry
 	Depth   int   // folders of a name; 0: 1024
 	Path    int   // bytes of a name, or of a link's text; 0: 4095
 }
@@ -77,6 +77,7 @@ const (
 // Result is what was unpacked, or packed.
 type Result struct {
 	Entries int64
+	Folders int64    // that were made on the way, without an entry
 	Bytes   int64    // of files' content
 	Skipped []string // what was left out, and why, where that is not its kind: the first 100
 	Left    int64    // how much was left out

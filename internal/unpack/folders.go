@@ -4,17 +4,27 @@ import (
 	"archive/tar"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 )
 
 // A folderEntry is a folder whose mode, owner and times are set when all is in it: a folder without
-// the right to write could not be filled, and filling it would change its times.
+// the right to write could not be filled, and filling it would change its times. Of what a tar says of it no more is kept than
+// that needs, since a tar of little but folders is small when it is compressed.
 type folderEntry struct {
-	path     []string
+	path     string
 	header   *tar.Header
 	dev, ino uint64
 }
+
+// What is kept of folders until then is bounded, in bytes: names of about a million, and attributes.
+const (
+	maxKept    = 512 << 20
+	maxRecords = 64 << 20
+	keptEach   = 512 // beside a name and attributes
+)
 
 // note keeps for the end what a folder's entry says; the last one of a folder counts.
 func (u *unpacker) note(f folder, path []string, h *tar.Header) error {
@@ -22,24 +32,43 @@ func (u *unpacker) note(f folder, path []string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	e := folderEntry{slices.Clone(path), h, st.dev, st.ino}
-	key := strings.Join(path, "/")
-	if i, ok := u.index[key]; ok {
+	e := folderEntry{strings.Join(path, "/"), u.kept(h), st.dev, st.ino}
+	u.noted += int64(keptEach + len(e.path))
+	for key, value := range e.header.PAXRecords {
+		u.records += int64(len(key) + len(value))
+	}
+	switch {
+	case u.noted > maxKept:
+		return fmt.Errorf("%w of %d bytes of folders", ErrLimit, maxKept)
+	case u.records > maxRecords:
+		return fmt.Errorf("%w of %d bytes of folders' attributes", ErrLimit, maxRecords)
+	}
+	if i, ok := u.index[e.path]; ok {
 		u.folders[i] = e
 		return nil
 	}
-	u.index[key] = len(u.folders)
+	u.index[e.path] = len(u.folders)
 	u.folders = append(u.folders, e)
 	return nil
+}
+
+// kept is what dress needs of a header.
+func (u *unpacker) kept(h *tar.Header) *tar.Header {
+	own := &tar.Header{Typeflag: h.Typeflag, Mode: h.Mode, Uid: h.Uid, Gid: h.Gid, ModTime: h.ModTime}
+	if u.opts.Xattrs {
+		own.PAXRecords = maps.Clone(h.PAXRecords)
+		maps.DeleteFunc(own.PAXRecords, func(key, _ string) bool { return !strings.HasPrefix(key, xattrPrefix) })
+	}
+	return own
 }
 
 // finish gives folders what their entries say, the innermost first. One that somebody
 // replaced meanwhile is left alone.
 func (u *unpacker) finish() error {
-	slices.SortFunc(u.folders, func(a, b folderEntry) int { return slices.Compare(b.path, a.path) })
+	slices.SortFunc(u.folders, func(a, b folderEntry) int { return strings.Compare(b.path, a.path) })
 	var first error
 	for _, e := range u.folders {
-		f, _, err := u.tree.enter(e.path, false)
+		f, _, err := u.tree.enter(parts(e.path), false)
 		if err != nil {
 			continue
 		}
@@ -48,11 +77,50 @@ func (u *unpacker) finish() error {
 			continue
 		}
 		if err := u.dress(f.asFile(), e.header); err != nil && first == nil {
-			first = &EntryError{e.header.Name, err}
+			first = &EntryError{e.path, err}
 		}
 	}
 	u.folders = nil
 	return first
+}
+
+// A madeSet is the names that a tar made. It keeps a number for each, and none of their text: one short entry can make
+// a thousand folders in each other. Numbers that are equal by chance keep a name that a whiteout would have removed.
+type madeSet struct {
+	seed maphash.Seed
+	sums map[uint64]struct{}
+}
+
+func newMadeSet() *madeSet {
+	return &madeSet{maphash.MakeSeed(), map[uint64]struct{}{}}
+}
+
+func (m *madeSet) sum(path []string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(m.seed)
+	for _, part := range path {
+		_, _ = h.WriteString(part) // never fails
+		_ = h.WriteByte('/')
+	}
+	return h.Sum64()
+}
+
+// add reports whether the name is new.
+func (m *madeSet) add(path []string) bool {
+	sum := m.sum(path)
+	if _, ok := m.sums[sum]; ok {
+		return false
+	}
+	m.sums[sum] = struct{}{}
+	return true
+}
+
+func (m *madeSet) has(path []string) bool {
+	if m == nil {
+		return false
+	}
+	_, ok := m.sums[m.sum(path)]
+	return ok
 }
 
 // removeAll removes a name with all in it, through no link.
@@ -63,7 +131,7 @@ func (u *unpacker) removeAll(parent folder, name string) error {
 
 // removeBelow removes a name with all in it but what keep has, whose paths begin with path.
 // kept says that something of it stays.
-func removeBelow(parent folder, name string, path []string, keep map[string]struct{}) (kept bool, err error) {
+func removeBelow(parent folder, name string, path []string, keep *madeSet) (kept bool, err error) {
 	st, err := parent.lstat(name)
 	if errors.Is(err, errAbsent) {
 		return false, nil
@@ -71,7 +139,7 @@ func removeBelow(parent folder, name string, path []string, keep map[string]stru
 	if err != nil {
 		return false, err
 	}
-	_, kept = keep[strings.Join(path, "/")]
+	kept = keep.has(path)
 	if !st.isFolder() {
 		if kept {
 			return true, nil
@@ -94,7 +162,7 @@ func removeBelow(parent folder, name string, path []string, keep map[string]stru
 }
 
 // removeIn empties a folder but for what keep has.
-func removeIn(f folder, path []string, keep map[string]struct{}) (some bool, err error) {
+func removeIn(f folder, path []string, keep *madeSet) (some bool, err error) {
 	names, err := f.names()
 	if err != nil {
 		return false, err

@@ -18,6 +18,58 @@ import (
 	"airlock/internal/unpack"
 )
 
+// A tar of little but folders with large attributes is small when it is compressed.
+func TestWhatFoldersSayIsNotKeptWithoutEnd(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		r, w := io.Pipe()
+		go func() {
+			out := tar.NewWriter(w)
+			value := strings.Repeat("v", 900_000)
+			for n := 0; n < 80; n++ {
+				h := &tar.Header{Typeflag: tar.TypeDir, Name: fmt.Sprintf("d%d/", n), Mode: 0o755, Format: tar.FormatPAX, PAXRecords: map[string]string{"SCHILY.xattr.user.x": value}}
+				if out.WriteHeader(h) != nil {
+					return
+				}
+			}
+			_ = w.CloseWithError(out.Close())
+		}()
+		_, err := unpack.Into(t.Context(), t.TempDir(), r, &unpack.Options{Xattrs: keep})
+		_ = r.Close()
+		if keep && !errors.Is(err, unpack.ErrLimit) || !keep && err != nil {
+			t.Errorf("with attributes %v: err = %v", keep, err)
+		}
+	}
+}
+
+func TestFoldersWithoutEntriesCountToo(t *testing.T) {
+	data := archive(t, file("a", ""), file(strings.Repeat("d/", 50)+"f", ""))
+	res, err := unpack.Into(t.Context(), t.TempDir(), bytes.NewReader(data), &unpack.Options{Max: unpack.Limits{Entries: 40}})
+	if !errors.Is(err, unpack.ErrLimit) || res.Folders > 40 {
+		t.Errorf("Into = %+v, %v, want %v", res, err, unpack.ErrLimit)
+	}
+	if res, err = unpack.Into(t.Context(), t.TempDir(), bytes.NewReader(data), &unpack.Options{Max: unpack.Limits{Entries: 52}}); err != nil || res.Folders != 50 {
+		t.Errorf("Into = %+v, %v, want 50 folders", res, err)
+	}
+}
+
+func TestWhiteoutsKnowWhatDeepTarsMade(t *testing.T) {
+	root := t.TempDir()
+	deep := strings.Repeat("d/", 900)
+	if err := os.MkdirAll(filepath.Join(root, "d", "old"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	data := archive(t, file(deep+"f", "x"), file("d/.wh..wh..opq", ""))
+	if _, err := unpack.Into(t.Context(), root, bytes.NewReader(data), &unpack.Options{Whiteouts: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, deep, "f")); err != nil {
+		t.Errorf("what the tar itself made is gone: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "d", "old")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what lay there before stays: %v", err)
+	}
+}
+
 func TestATarThatIsTooMuchIsRefused(t *testing.T) {
 	deep := strings.Repeat("d/", 50)
 	for name, test := range map[string]struct {

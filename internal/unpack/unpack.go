@@ -30,12 +30,14 @@ type unpacker struct {
 	buf  *[bufferSize]byte
 	res  Result
 
-	first   string              // the first part of all names, with Options.Top
-	made    map[string]struct{} // what this tar made, for whiteouts
-	folders []folderEntry       // whose modes and times are set at the end
-	index   map[string]int      // in folders
-	temps   uint64              // for names of files that are to replace others
-	last    int64               // bytes at the last call of Progress
+	first   string         // the first part of all names, with Options.Top
+	made    *madeSet       // what this tar made, for whiteouts
+	folders []folderEntry  // whose modes and times are set at the end
+	index   map[string]int // in folders
+	noted   int64          // bytes that folders take in memory
+	records int64          // and their attributes
+	temps   uint64         // for names of files that are to replace others
+	last    int64          // bytes at the last call of Progress
 }
 
 // Into writes the tar r below the folder dir, up to the two empty blocks at the tar's end; without them it is
@@ -70,7 +72,7 @@ func Into(ctx context.Context, dir string, r io.Reader, opts *Options) (Result, 
 		u.opts.Max.Path = defaultPath
 	}
 	if u.opts.Whiteouts {
-		u.made = map[string]struct{}{}
+		u.made = newMadeSet()
 	}
 	u.tree.follow = u.opts.Follow
 	u.tree.made = u.madeOnTheWay
@@ -118,7 +120,7 @@ func (u *unpacker) run(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("read the tar: %w", err)
 		}
-		if limit := u.opts.Max.Entries; limit > 0 && u.res.Entries >= limit {
+		if limit := u.opts.Max.Entries; limit > 0 && u.res.Entries+u.res.Folders >= limit {
 			return &EntryError{h.Name, fmt.Errorf("%w of %d entries", ErrLimit, limit)}
 		}
 		u.res.Entries++
@@ -240,17 +242,16 @@ func (u *unpacker) rootEntry(h *tar.Header) error {
 
 // mark remembers that this tar made a path, and so also what it lies in.
 func (u *unpacker) mark(path []string) {
-	for n := len(path); n > 0; n-- {
-		key := strings.Join(path[:n], "/")
-		if _, ok := u.made[key]; ok {
-			return
-		}
-		u.made[key] = struct{}{}
+	for n := len(path); n > 0 && u.made.add(path[:n]); n-- {
 	}
 }
 
 // madeOnTheWay is called for a folder that the tar needs and does not have.
 func (u *unpacker) madeOnTheWay(f folder, path []string) error {
+	u.res.Folders++
+	if limit := u.opts.Max.Entries; limit > 0 && u.res.Entries+u.res.Folders > limit {
+		return fmt.Errorf("%w of %d entries, with folders that the tar does not have", ErrLimit, limit)
+	}
 	if u.made != nil {
 		u.mark(path)
 	}
