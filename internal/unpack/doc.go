@@ -64,13 +64,14 @@ const (
 	OwnersTry                // to the tar's numeric owners where that can be, else to whoever unpacks
 )
 
-// Replace says what an entry may put itself in the place of. A file, link or pipe always
-// replaces another, and a folder becomes one with the folder that is there.
+// Replace says what an entry may put itself in the place of. A file or link always
+// replaces another, and a folder becomes one with the folder that is there. Devices, pipes and sockets are
+// replaced by ReplaceAll alone: /dev/null is no place for a file.
 type Replace int
 
 const (
 	ReplaceSame  Replace = iota // nothing else: that is ErrExists
-	ReplaceEmpty                // whatever it is, but a folder that is not empty
+	ReplaceEmpty                // whatever it is, but a folder that is not empty, and no device, pipe or socket
 	ReplaceAll                  // whatever it is, with all in it
 )
 

@@ -94,6 +94,12 @@ func (u *unpacker) link(path []string, h *tar.Header) error {
 }
 
 func (u *unpacker) fifo(parent folder, path []string, h *tar.Header) error {
+	name := path[len(path)-1]
+	if st, err := parent.lstat(name); err == nil && st.kind == kindFIFO {
+		if err := parent.remove(name, false); err != nil { // a pipe takes a pipe's place
+			return err
+		}
+	}
 	return u.again(parent, path, func(name string) error {
 		f, err := parent.mkfifo(name)
 		if err != nil {
@@ -145,11 +151,13 @@ func (u *unpacker) file(parent folder, path []string, h *tar.Header) error {
 // clearFolder is clear for a name that a rename takes from anything but a folder.
 func (u *unpacker) clearFolder(parent folder, path []string) error {
 	st, err := parent.lstat(path[len(path)-1])
-	if err != nil || !st.isFolder() {
-		if errors.Is(err, errAbsent) {
-			err = nil
-		}
+	switch {
+	case errors.Is(err, errAbsent):
+		return nil
+	case err != nil:
 		return err
+	case !st.isFolder() && (!st.isSpecial() || u.opts.Replace == ReplaceAll):
+		return nil
 	}
 	return u.clear(parent, path, false)
 }

@@ -27,4 +27,9 @@ const (
 )
 
 func (s *stat) isFolder() bool { return s.kind == kindFolder }
+
+// isSpecial reports whether it is a way to something else than content: a device, a pipe or a socket.
+func (s *stat) isSpecial() bool {
+	return s.kind != kindFolder && s.kind != kindFile && s.kind != kindLink
+}
 func (s *stat) isLink() bool   { return s.kind == kindLink }

@@ -276,6 +276,8 @@ func (u *unpacker) clear(parent folder, path []string, intoFolder bool) error {
 		return err
 	case intoFolder && st.isFolder():
 		return nil
+	case st.isSpecial() && u.opts.Replace != ReplaceAll:
+		return fmt.Errorf("%w: a device, a pipe or a socket", ErrExists)
 	case !intoFolder && !st.isFolder():
 		return parent.remove(name, false)
 	case u.opts.Replace == ReplaceSame:
