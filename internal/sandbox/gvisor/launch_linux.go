@@ -66,7 +66,7 @@ func (b *box) explain(ctx context.Context, err error) error {
 		return err
 	}
 	text, _ := os.ReadFile(filepath.Join(b.dir, "log"))
-	if line := lastLine(string(text)); line != "" {
+	if line := lastLine(string(text)); line != "" && !strings.Contains(line, "level=INFO") {
 		return fmt.Errorf("%w (the engine said: %s)", err, line)
 	}
 	return err

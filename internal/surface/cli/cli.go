@@ -131,7 +131,8 @@ func (p *Program) exitCode(err error) int {
 
 // say writes a sentence of Airlock's own.
 func (p *Program) say(format string, args ...any) {
-	fmt.Fprintf(p.Stderr, "airlock: "+format+"\n", args...)
+	// An error may repeat what somebody else said: a registry, a server, a guest.
+	fmt.Fprintln(p.Stderr, "airlock: "+printableLines(fmt.Sprintf(format, args...)))
 }
 
 func (p *Program) complain(err error) { p.say("%v", err) }

@@ -138,7 +138,7 @@ func (p *Program) printRow(r *audit.Row, asJSON bool) error {
 	if asJSON {
 		return p.printJSON(r)
 	}
-	line := fmt.Sprintf("%s  %-9s %-8s  %s", r.Time.Local().Format(time.DateTime),
+	line := fmt.Sprintf("%s  %-14s %-8s  %s", r.Time.Local().Format(time.DateTime),
 		changes.Printable(r.Kind), changes.Printable(first(r.ID, 8)), sentence(r))
 	return p.printLine("%s\n", strings.TrimRight(line, " "))
 }

@@ -51,6 +51,15 @@ var phrases = []phrase{
 		}
 		return ""
 	}},
+	{"allowed", func(v any) string {
+		if v == true {
+			return "let out:"
+		}
+		return "refused:"
+	}},
+	{"host", plain},
+	{"port", func(v any) string { return "port " + plain(v) }},
+	{"lang", func(v any) string { return plain(v) + " code" }},
 	{"argv", words},
 	{"command", words},
 	{"shell_command", plain},

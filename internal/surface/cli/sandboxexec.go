@@ -124,6 +124,13 @@ func (p *Program) execIn(cmd *cobra.Command, f *execFlags, id string, work *insi
 		return p.execEnds(ctx, f.json, box.Info.ID, err)
 	}
 	options.User = firstOf(f.user, box.User())
+	if err := p.admitInside(ctx, &box.Info, options, work); err != nil {
+		return p.execEnds(ctx, f.json, box.Info.ID, err)
+	}
+	log, err := p.recordInside(ctx, &box.Info, options, work, f.detach)
+	if err != nil {
+		return p.execEnds(ctx, f.json, box.Info.ID, err)
+	}
 	if f.detach {
 		return p.detachIn(ctx, box, f, options, work)
 	}
@@ -147,7 +154,9 @@ func (p *Program) execIn(cmd *cobra.Command, f *execFlags, id string, work *insi
 		call.tty = &f.tty
 	}
 	defer ignoreBrokenPipes()() // a reader of our output that goes away ends the command, and not us
-	return p.tellInside(p.runInside(ctx, box, call), call)
+	rep := p.runInside(ctx, box, call)
+	p.recordEnd(ctx, log, rep)
+	return p.tellInside(rep, call)
 }
 
 // execOptions are how a command is run, without streams.

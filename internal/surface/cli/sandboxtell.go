@@ -9,6 +9,7 @@ import (
 	"airlock/agent"
 	"airlock/internal/sandbox"
 	"airlock/internal/sandbox/manager"
+	"airlock/internal/tool"
 )
 
 // insideObject is what exec, code, shell and attach print with --json.
@@ -72,13 +73,16 @@ func (p *Program) execEnds(ctx context.Context, asJSON bool, id string, err erro
 	if gone, ok := errors.AsType[*manager.Gone](err); ok {
 		rep.ended = gone.Reason
 	}
+	if _, refused := errors.AsType[*tool.RefusedError](err); refused {
+		rep.code = exitRefused
+	}
 	p.complain(rep.failure)
 	if asJSON {
 		if err := p.printJSON(rep.object()); err != nil {
 			return err
 		}
 	}
-	return fail(exitFailed, nil)
+	return fail(rep.code, nil)
 }
 
 // detachIn starts a command in the background.
