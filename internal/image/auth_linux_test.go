@@ -233,3 +233,22 @@ func TestARedirectedLayerIsTakenButCredentialsStay(t *testing.T) {
 		t.Error("credentials went to where the layer was")
 	}
 }
+
+func TestWhatARegistrySaysIsOneLineWithoutControls(t *testing.T) {
+	home(t, "")
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.URL.Path, "/manifests/") {
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"errors":[{"code":"DENIED","message":"\u001b[2J\u0007evil\r\nairlock: all is well\u202e%s"}]}`, strings.Repeat("x", 20_000))
+	}))
+	defer registry.Close()
+	_, err := newStore(t, nil).Pull(t.Context(), strings.TrimPrefix(registry.URL, "http://")+"/x/y:1", nil)
+	if err == nil || !strings.Contains(err.Error(), "evil") {
+		t.Fatalf("Pull: err = %v, want what the registry said", err)
+	}
+	if text := err.Error(); strings.ContainsAny(text, "\x1b\a\r\n\u202e") || len(text) > 2000 {
+		t.Errorf("Pull: err = %.300q, of %d bytes", text, len(text))
+	}
+}

@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
@@ -103,6 +105,7 @@ func (r *remote) explain(err error) error {
 	case !ok:
 		return err
 	}
+	err = &said{err}
 	switch terr.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fmt.Errorf("registry %s refuses; `docker login %s` keeps credentials where airlock finds them, and a name that does not exist is refused, too: %w", host, host, err)
@@ -113,3 +116,24 @@ func (r *remote) explain(err error) error {
 	}
 	return err
 }
+
+// A said error repeats words of a registry's.
+type said struct{ err error }
+
+const maxSaid = 1000 // bytes
+
+// Error is one line of a bounded length, with nothing that a terminal does not show.
+func (e *said) Error() string {
+	text := strings.ToValidUTF8(e.err.Error(), "")
+	if len(text) > maxSaid {
+		text = strings.ToValidUTF8(text[:maxSaid], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, text)
+}
+
+func (e *said) Unwrap() error { return e.err }

@@ -15,6 +15,7 @@ var (
 	Plural    = plural
 	ExitOf    = exitOf
 	Ask       = ask
+	Say       = (*Program).say
 
 	WriteEvents = writeEvents
 )
