@@ -16,6 +16,7 @@ var (
 	ExitOf    = exitOf
 	Ask       = ask
 	Say       = (*Program).say
+	IsPlain   = isPlain
 
 	WriteEvents = writeEvents
 )

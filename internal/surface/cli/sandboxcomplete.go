@@ -94,12 +94,18 @@ func (p *Program) completeProcesses(running bool) cobra.CompletionFunc {
 		}
 		var out []string
 		for i := range list {
-			if list[i].Running || !running {
-				out = append(out, printable(list[i].Process)+"\t"+describeProcess(&list[i]))
+			if (list[i].Running || !running) && isPlain(list[i].Process) {
+				out = append(out, list[i].Process+"\t"+describeProcess(&list[i]))
 			}
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// isPlain reports whether a name means nothing else to a shell, which may put it on the command line as it is. The
+// guest says what its commands are called.
+func isPlain(name string) bool {
+	return name != "" && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 func describeProcess(i *agent.ProcessInfo) string {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -179,6 +181,10 @@ func (p *Program) engineLog(ctx context.Context, box *manager.Box) error {
 // logsEvery is how often it is looked whether there are new commands.
 const logsEvery = time.Second
 
+// maxFollowed is how many commands are followed at once: as many as an honest guest runs and remembers. Each
+// has a connection of its own.
+const maxFollowed = agent.MaxProcesses + agent.MaxEnded
+
 // followLogs shows the output of all commands in the background, also of those that begin later.
 func (p *Program) followLogs(ctx context.Context, box *manager.Box) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -187,6 +193,7 @@ func (p *Program) followLogs(ctx context.Context, box *manager.Box) error {
 	defer shown.Wait()
 	defer cancel(nil)
 	known := map[string]bool{}
+	places := make(chan struct{}, maxFollowed)
 	for {
 		list, err := p.background(ctx, box)
 		switch {
@@ -201,8 +208,14 @@ func (p *Program) followLogs(ctx context.Context, box *manager.Box) error {
 			if known[list[i].Process] {
 				continue
 			}
+			select {
+			case places <- struct{}{}:
+			default:
+				continue // it is seen when another one has ended
+			}
 			known[list[i].Process] = true
 			shown.Go(func() {
+				defer func() { <-places }()
 				l := p.newLogLines(&list[i])
 				err := p.logOne(ctx, box, &list[i], l.stream(p.Stdout), l.stream(p.Stderr), false)
 				l.end()
@@ -211,6 +224,9 @@ func (p *Program) followLogs(ctx context.Context, box *manager.Box) error {
 				}
 			})
 		}
+		maps.DeleteFunc(known, func(name string, _ bool) bool { // what the guest has forgotten
+			return !slices.ContainsFunc(list, func(i agent.ProcessInfo) bool { return i.Process == name })
+		})
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

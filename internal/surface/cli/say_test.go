@@ -14,3 +14,13 @@ func TestWhatIsSaidMovesNoCursor(t *testing.T) {
 		t.Errorf("said %q, want %q", out.String(), want)
 	}
 }
+
+func TestOnlyPlainNamesAreCompleted(t *testing.T) {
+	for name, want := range map[string]bool{
+		"p1": true, "p4096": true, "": false, "$(id)": false, "p1;id": false, "p1`id`": false, "p 1": false, "-f": false, "p1\n": false, "p\u202e1": false,
+	} {
+		if got := cli.IsPlain(name); got != want {
+			t.Errorf("IsPlain(%q) = %v", name, got)
+		}
+	}
+}
