@@ -66,6 +66,12 @@ type Lasting interface {
 	Release() error
 }
 
+// A Holder is a Lasting that can be paused for as long as a program looks at it: release lets it go on, unless
+// it was paused before, and so does the program's end, however it ends.
+type Holder interface {
+	Hold(ctx context.Context) (release func() error, err error)
+}
+
 // States of a Lasting.
 const (
 	Ready  = "ready"

@@ -32,4 +32,4 @@ func (s *stat) isFolder() bool { return s.kind == kindFolder }
 func (s *stat) isSpecial() bool {
 	return s.kind != kindFolder && s.kind != kindFile && s.kind != kindLink
 }
-func (s *stat) isLink() bool   { return s.kind == kindLink }
+func (s *stat) isLink() bool { return s.kind == kindLink }

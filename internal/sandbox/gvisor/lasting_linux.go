@@ -370,6 +370,19 @@ func (l *lasting) Resume(ctx context.Context) error {
 	return err
 }
 
+// Hold pauses the sandbox until it is released, or this program ends.
+func (l *lasting) Hold(ctx context.Context) (release func() error, err error) {
+	conn, err := dialKeeper(l.about.Dir)
+	if err != nil {
+		return nil, l.why(err)
+	}
+	if _, err := ask(ctx, conn, &lastRequest{Op: lastHold}, nil, true); err != nil {
+		conn.Close()
+		return nil, l.why(err)
+	}
+	return conn.Close, nil
+}
+
 func (l *lasting) Touch(ctx context.Context, times *sandbox.Times) error {
 	_, err := l.do(ctx, &lastRequest{Op: lastTouch, Times: times}, nil)
 	return err
@@ -456,4 +469,7 @@ func (d *Driver) Running(context.Context) ([]string, error) {
 // lastingMark is a file in the folder of a sandbox that lasts, or is to.
 const lastingMark = "lasting"
 
-var _ sandbox.Keeping = (*Driver)(nil)
+var (
+	_ sandbox.Keeping = (*Driver)(nil)
+	_ sandbox.Holder  = (*lasting)(nil)
+)

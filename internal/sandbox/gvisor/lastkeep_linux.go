@@ -207,6 +207,8 @@ func (l *last) handle(conn *net.UnixConn, quiet bool) {
 		l.connect(conn, quiet || req.Quiet)
 	case lastWatch:
 		l.watchers(conn)
+	case lastHold:
+		l.hold(conn)
 	case lastEnd:
 		l.end(&Ending{Reason: EndRemoved, At: time.Now()})
 		<-l.gone
@@ -424,6 +426,24 @@ func (l *last) pause() error {
 	}
 	l.paused.Store(true)
 	return nil
+}
+
+// hold pauses the sandbox until whoever said so lets go of conn, or ends.
+func (l *last) hold(conn *net.UnixConn) {
+	before := l.paused.Load()
+	if err := l.pause(); err != nil {
+		_ = writeLine(conn, lastReply{reply: failure(err)})
+		return
+	}
+	if writeLine(conn, lastReply{}) == nil {
+		_, _ = io.Copy(io.Discard, conn) // nothing is expected but its end
+	}
+	if before {
+		return
+	}
+	if err := l.resume(); err != nil {
+		fmt.Fprintln(l.k.log, "let it go on:", err)
+	}
 }
 
 func (l *last) resume() error {

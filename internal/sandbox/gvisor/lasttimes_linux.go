@@ -3,6 +3,7 @@ package gvisor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"airlock/agent"
@@ -27,7 +28,7 @@ func (l *last) watchTimes() {
 		wait := slowestLook
 		if times.Life > 0 {
 			left := times.Life - time.Since(l.began)
-			if left <= 0 && l.over1(times.LifeThen, EndExpired, "its time to live") {
+			if left <= 0 && l.timeOver(times.LifeThen, EndExpired) {
 				return
 			}
 			if left > 0 {
@@ -37,7 +38,7 @@ func (l *last) watchTimes() {
 		if times.Idle > 0 {
 			busy := l.busySince(lastCall)
 			left := times.Idle - time.Since(busy)
-			if left <= 0 && l.over1(times.IdleThen, EndIdle, "its idle time") {
+			if left <= 0 && l.timeOver(times.IdleThen, EndIdle) {
 				return
 			}
 			wait = min(wait, max(left, fastestLook), max(times.Idle/4, fastestLook))
@@ -109,8 +110,8 @@ func (l *last) commands(ctx context.Context) (running int, ended time.Time, err 
 	return running, ended, nil
 }
 
-// over1 does what is to happen when a time is over, and reports whether that was the end.
-func (l *last) over1(then, reason, what string) bool {
+// timeOver does what is to happen when a time is over, and reports whether that was the end.
+func (l *last) timeOver(then, reason string) bool {
 	if then == sandbox.ThenPause {
 		if err := l.pause(); err != nil {
 			fmt.Fprintln(l.k.log, "pause, as its time was over:", err)
@@ -124,7 +125,7 @@ func (l *last) over1(then, reason, what string) bool {
 		l.mu.Unlock()
 		return false
 	}
-	l.endKeeping(&Ending{Reason: reason, At: time.Now(), Text: what + " was over"})
+	l.endKeeping(&Ending{Reason: reason, At: time.Now()})
 	return true
 }
 
@@ -132,7 +133,7 @@ func (l *last) over1(then, reason, what string) bool {
 func (l *last) endKeeping(e *Ending) {
 	if l.plan.Expired != "" {
 		if err := l.saveUpper(l.plan.Expired); err != nil {
-			e.Text += "; what it changed could not be kept: " + err.Error()
+			e.Text = strings.TrimPrefix(e.Text+"; what it changed could not be kept: "+err.Error(), "; ")
 		}
 	}
 	l.end(e)

@@ -17,6 +17,7 @@ const (
 	lastStatus     = "status"  // answered with Status
 	lastPause      = "pause"
 	lastResume     = "resume"
+	lastHold       = "hold"       // paused, once it is answered, until the connection ends
 	lastTouch      = "touch"      // Times, or nil
 	lastUpper      = "upper"      // the file that comes along is written; answered at the end
 	lastCheckpoint = "checkpoint" // Dir

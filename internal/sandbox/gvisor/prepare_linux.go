@@ -150,6 +150,8 @@ func (b *box) ociSpec(p *plan) (*specs.Spec, error) {
 		Mounts: []specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc"},
 			{Destination: "/dev", Type: "dev", Source: "dev"},
+			// Else it is a folder of root's, and nobody else has shared memory.
+			{Destination: "/dev/shm", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=1777", "nosuid", "nodev"}},
 			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
 			{Destination: cgroupMount, Type: "cgroup", Source: "cgroup"},
 		},

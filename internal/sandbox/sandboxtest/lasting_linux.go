@@ -31,6 +31,7 @@ func RunLasting(t *testing.T, opts *Options) {
 		{"what was saved goes on, more than once, and so does the original", forked},
 		{"a state is saved while a paused sandbox stays paused", savedPaused},
 		{"a paused sandbox does nothing until it is resumed", pausedLasting},
+		{"one that is held goes on when nobody holds it", heldLasting},
 		{"what it changed is read while it lives", upperLasting},
 		{"a keeper that is killed takes all with it", keeperKilled},
 		{"a monitor that is killed is told of", monitorKilled},
@@ -666,4 +667,31 @@ func gateFails(b *bench) {
 	if err == nil || !strings.Contains(err.Error(), "port 80 is taken") {
 		b.Errorf("Keep = %v, want what the gate said", err)
 	}
+}
+
+func heldLasting(b *bench) {
+	l := b.keep(sandbox.LastingSpec{})
+	defer b.end(l)
+	h, ok := l.(sandbox.Holder)
+	if !ok {
+		b.Skip("this driver cannot")
+	}
+	release, err := h.Hold(b.Context())
+	if err != nil {
+		b.Fatalf("Hold: %v", err)
+	}
+	if _, err := l.Client(b.Context()); !errors.Is(err, sandbox.ErrPaused) {
+		b.Errorf("Client of a held one: %v", err)
+	}
+	if err := release(); err != nil {
+		b.Errorf("release: %v", err)
+	}
+	for range 500 {
+		if s, err := l.Status(b.Context()); err != nil || s.State == sandbox.Ready {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // the keeper sees the end of the connection a moment later
+	}
+	b.prints(l, "echo on", "on")
+	b.prints(l, "stat -c %a /dev/shm", "1777")
 }

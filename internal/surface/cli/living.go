@@ -10,6 +10,7 @@ import (
 
 	"airlock/internal/changes"
 	"airlock/internal/executor"
+	"airlock/internal/sandbox"
 	"airlock/internal/sandbox/manager"
 )
 
@@ -220,6 +221,17 @@ func (p *Program) dropBox(ctx context.Context, m *manager.Manager, box *manager.
 	return m.Remove(ctx, box.ID())
 }
 
+// freeze pauses a sandbox until thaw is called, or until this program ends, however it does, where the sandbox can do that.
+func freeze(ctx context.Context, box *manager.Box) (thaw func() error, err error) {
+	if h, ok := box.Lasting.(sandbox.Holder); ok {
+		return h.Hold(ctx)
+	}
+	if err := box.Pause(ctx); err != nil {
+		return nil, err
+	}
+	return func() error { return box.Resume(context.WithoutCancel(ctx)) }, nil
+}
+
 // settleBox reads what a sandbox changed, decides on it and ends it. It is paused
 // meanwhile: what is decided on is all that it did.
 func (p *Program) settleBox(ctx context.Context, m *manager.Manager, box *manager.Box, wish decision, asking bool) (became changes.State, err error) {
@@ -228,12 +240,13 @@ func (p *Program) settleBox(ctx context.Context, m *manager.Manager, box *manage
 		return "", err
 	}
 	if box.Info.State != manager.Paused {
-		if err := box.Pause(ctx); err != nil {
-			return "", err
+		thaw, pauseErr := freeze(ctx, box)
+		if pauseErr != nil {
+			return "", pauseErr
 		}
 		defer func() {
 			if err != nil { // also where somebody interrupted the question
-				err = errors.Join(err, box.Resume(context.WithoutCancel(ctx)))
+				err = errors.Join(err, thaw())
 			}
 		}()
 	}
