@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"airlock/agent"
 	"airlock/internal/near"
 	"airlock/internal/sandbox"
 	"airlock/internal/sandbox/manager"
@@ -120,6 +121,9 @@ func (p *Program) explainBox(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; airlock sandbox resume lets it go on", err)
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")
+	}
+	if told, ok := errors.AsType[*agent.RPCError](err); ok {
+		return errors.New(told.Message) // the guest's words, without the protocol's
 	}
 	missing, ok := errors.AsType[*manager.NotFound](err)
 	if !ok || missing.What != "sandbox" {

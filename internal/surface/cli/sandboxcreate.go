@@ -73,13 +73,28 @@ func (p *Program) made(ctx context.Context, signals *endSignals, asJSON bool, in
 				info = now // with how it is
 			}
 		}
-		return p.printJSON(info)
+		return p.orRemoved(ctx, info.ID, p.printJSON(info))
 	}
 	if _, err := fmt.Fprintln(p.Stdout, info.ID); err != nil {
-		return unwritten(err)
+		return p.orRemoved(ctx, info.ID, unwritten(err))
 	}
 	p.tellPorts(info)
 	return nil
+}
+
+// orRemoved removes a new sandbox that nobody could be told of.
+func (p *Program) orRemoved(ctx context.Context, id string, unwritten error) error {
+	if unwritten == nil {
+		return nil
+	}
+	m, err := p.Sandboxes()
+	if err == nil {
+		err = m.Remove(context.WithoutCancel(ctx), id)
+	}
+	if err != nil {
+		p.complain(fmt.Errorf("sandbox %s stays: %w", id, err))
+	}
+	return unwritten
 }
 
 // tellPorts says where published ports are that the host chose.

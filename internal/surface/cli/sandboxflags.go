@@ -96,12 +96,21 @@ func (f *limitFlags) limits() (limits manager.Limits, err error) {
 			return limits, usage("--%s: it is negative", n.name)
 		}
 	}
+	switch {
+	case f.procs > 0 && f.procs < leastProcs:
+		return limits, usage("--procs %d: a sandbox needs at least %d", f.procs, leastProcs)
+	case f.files > 0 && f.files < leastFiles:
+		return limits, usage("--files %d: programs need at least %d", f.files, leastFiles)
+	}
 	limits = manager.Limits{CPUs: f.cpus, Procs: f.procs, Files: f.files, Timeout: f.timeout}
 	if limits.Memory, err = parseSize(f.memory); err != nil {
 		return limits, usage("--memory %s: %w", printable(f.memory), err)
 	}
 	if limits.Disk, err = parseBytes(f.disk); err != nil {
 		return limits, usage("--disk %s: %w", printable(f.disk), err)
+	}
+	if limits.Disk > 0 && limits.Disk < leastDisk {
+		return limits, usage("--disk %s: a sandbox needs at least %s", printable(f.disk), bytesText(leastDisk))
 	}
 	if limits.Output, err = parseBytes(f.output); err != nil {
 		return limits, usage("--output %s: %w", printable(f.output), err)
@@ -111,6 +120,13 @@ func (f *limitFlags) limits() (limits manager.Limits, err error) {
 	}
 	return limits, nil
 }
+
+// With less than this nothing starts in a sandbox.
+const (
+	leastProcs = 4
+	leastFiles = 16
+	leastDisk  = 1 << 20
+)
 
 // network is what --net, --publish and --secret ask for.
 func (f *sandboxFlags) network() (manager.Net, error) {
