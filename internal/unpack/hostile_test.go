@@ -25,7 +25,7 @@ func TestWhatFoldersSayIsNotKeptWithoutEnd(t *testing.T) {
 		go func() {
 			out := tar.NewWriter(w)
 			value := strings.Repeat("v", 900_000)
-			for n := 0; n < 80; n++ {
+			for n := range 80 {
 				h := &tar.Header{Typeflag: tar.TypeDir, Name: fmt.Sprintf("d%d/", n), Mode: 0o755, Format: tar.FormatPAX, PAXRecords: map[string]string{"SCHILY.xattr.user.x": value}}
 				if out.WriteHeader(h) != nil {
 					return
