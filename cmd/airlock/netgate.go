@@ -45,6 +45,7 @@ func isNetGate(args []string) bool { return len(args) == 2 && args[1] == gateArg
 func netGate() int {
 	// The keeper ends it. Signals are of a terminal that is not its own.
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	keepMemory()
 	if err := serveNetGate(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
