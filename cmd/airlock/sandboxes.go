@@ -46,7 +46,7 @@ func newKeeping(d *dirs, driver *gvisor.Driver, runner *executor.Runner, record 
 	})
 	k.manager = sync.OnceValues(func() (*manager.Manager, error) {
 		m := manager.New(&manager.Options{
-			Dir: d.state, Driver: driver, Ended: ended(driver), Forget: driver.Forget, Changes: liveChanges{runner}, Images: images(k.images), View: k.view, Gate: k.gate, Defaults: k.defaults, Orphan: k.orphan,
+			Dir: d.state, Driver: driver, Ended: ended(driver), Forget: driver.Forget, Changes: livingSets{runner}, Images: images(k.images), View: k.view, Gate: k.gate, Defaults: k.defaults, Orphan: k.orphan,
 			Record: record.Record, Logger: log,
 		})
 		k.mu.Lock()
@@ -198,20 +198,6 @@ func ended(driver *gvisor.Driver) func(string) (manager.Ending, bool) {
 	}
 }
 
-// liveChanges keeps change sets for the manager.
-type liveChanges struct{ *executor.Runner }
-
-func (c liveChanges) Expired(ctx context.Context, info *manager.Info, tar string) error {
-	_, err := c.Runner.Expired(ctx, tar, &executor.Lived{
-		ID: info.ID, Image: info.Image, WorkDir: info.WorkDir, Hidden: info.Hidden, Hide: info.Hide, Show: info.Show,
-		Started: info.Started, Command: []string{"airlock", "sandbox"},
-	})
-	if errors.Is(err, changes.ErrTooLarge) || errors.Is(err, changes.ErrMalformed) {
-		return fmt.Errorf("%w: %w", manager.ErrUnreadable, err)
-	}
-	return err
-}
-
 // images is the store as the manager asks it.
 type images func() (*image.Store, error)
 
@@ -276,6 +262,5 @@ func (open images) Owners(ctx context.Context) ([]string, error) {
 
 var (
 	_ manager.Images  = images(nil)
-	_ manager.Changes = liveChanges{}
 	_ manager.Forker  = (*gvisor.Driver)(nil)
 )
