@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/shirou/gopsutil/v4/disk"
 	"github.com/shirou/gopsutil/v4/mem"
 
-	"airlock/internal/changes"
 	"airlock/internal/executor"
 	"airlock/internal/hostview"
 	"airlock/internal/image"
@@ -261,6 +259,6 @@ func (open images) Owners(ctx context.Context) ([]string, error) {
 }
 
 var (
-	_ manager.Images  = images(nil)
-	_ manager.Forker  = (*gvisor.Driver)(nil)
+	_ manager.Images = images(nil)
+	_ manager.Forker = (*gvisor.Driver)(nil)
 )
