@@ -74,6 +74,9 @@ func TestScriptsAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("TestScripts has run as an ordinary user")
 	}
+	if underRace {
+		t.Skip("it runs without the race detector")
+	}
 	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)

@@ -90,6 +90,9 @@ func TestDriverAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("TestDriver has run as an ordinary user")
 	}
+	if underRace {
+		t.Skip("it runs without the race detector")
+	}
 	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
@@ -314,6 +317,9 @@ func TestLasting(t *testing.T) {
 func TestMisbehaving(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts sandboxes")
+	}
+	if underRace {
+		t.Skip("it runs without the race detector")
 	}
 	sandboxtest.RunMisbehaving(t, &sandboxtest.Options{New: newDriver, Leftovers: leftovers})
 }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package gvisor_test
+
+const underRace = false
