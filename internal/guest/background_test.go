@@ -115,6 +115,13 @@ func TestTheListHoldsWhatIsInFlight(t *testing.T) {
 	w.prints(id, "stdout", "here")
 	other := attach(t, a)
 	list := other.processes()
+	for range 500 {
+		if len(list) != 1 || list[0].PID != 0 {
+			break
+		}
+		time.Sleep(time.Millisecond) // what it prints may be here before it is known as started
+		list = other.processes()
+	}
 	if len(list) != 1 || list[0].Detached || !list[0].Running || !list[0].Input || len(list[0].Argv) != 3 {
 		t.Fatalf("processes = %+v", list)
 	}
