@@ -70,13 +70,15 @@ guest-deps: ## check that the guest binary holds no HTTP, no sandbox and no gate
 	if [ -n "$$bad" ]; then printf 'the guest binary must not hold:\n%s\n' "$$bad" >&2; exit 1; fi; \
 	echo "the guest binary holds $$(printf '%s\n' "$$deps" | wc -l) packages, none of them forbidden"
 
-# All of it, sandboxes too. The race detector needs cgo, and the engine cannot run with cgo
-# (see build): the driver sees that and makes, once, another build of the same source without
-# cgo and without the detector, to be the engine. So what is watched is the host's side of a
-# sandbox, and the guest agent in its own package's tests. Tried: a sandbox starts as fast
-# as without the detector; linking gVisor with it costs a minute or two the first time.
+# The fast tests of every package, and all tests of those where goroutines meet sandboxes. The rest of the slow
+# ones run in `make test`. The race detector needs cgo, and the engine cannot run with cgo (see build): the driver sees that
+# and makes, once, another build of the same source without cgo and without the detector, to be the engine. So what is
+# watched is the host's side of a sandbox, and the guest agent in its own package's tests.
+RACED = ./internal/executor/... ./internal/mux/... ./internal/netgate/... ./internal/sandbox/manager/... ./internal/sandbox/pool/... ./internal/sandbox/host/... ./internal/sandbox/gvisor/...
+
 race: ## run the tests with the race detector
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race -short ./...
+	CGO_ENABLED=1 $(GO) test -race $(RACED)
 
 fuzz: ## run every fuzz target for FUZZTIME (10s, all of them within some minutes)
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' sh tools/fuzz.sh

@@ -7,7 +7,7 @@
 #   fuzz.sh DIR TARGET   that one
 #
 # Unless FUZZTIME is set, it is ten seconds, or less where all of them together would fuzz
-# for more than FUZZTOTAL seconds (200), but never less than five: the more targets there
+# for more than FUZZTOTAL seconds (200), but never less than three: the more targets there
 # are, the less each one gets, and check stays bounded.
 set -u
 GO=${GO:-go}
