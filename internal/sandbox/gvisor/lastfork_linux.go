@@ -47,13 +47,11 @@ func (d *Driver) Fork(ctx context.Context, parent sandbox.Lasting, specs []*sand
 		}
 	})
 	errs := make([]error, len(specs))
-	// The first holds the folder: it is let go of when the others have read it.
-	var others sync.WaitGroup
 	for i, spec := range specs[1:] {
-		others.Go(func() { forks[i+1], errs[i+1] = f.one(ctx, nil, "", spec) })
+		f.others.Go(func() { forks[i+1], errs[i+1] = f.one(ctx, nil, "", spec) })
 	}
 	all.Go(func() { forks[0], errs[0] = f.one(ctx, first, engine, specs[0]) })
-	others.Wait()
+	f.others.Wait()
 	all.Wait()
 	if err := os.RemoveAll(f.dir); err != nil {
 		d.log.WarnContext(ctx, "a fork's state stays until the fork ends", "error", err)
@@ -72,6 +70,7 @@ type forking struct {
 	turn   chan struct{} // held while one is being made
 	saved  chan struct{} // closed when the parent's state is in dir, or err says why not
 	err    error
+	others sync.WaitGroup // all but the first
 }
 
 func (f *forking) newBox(ctx context.Context, spec *sandbox.LastingSpec) (*box, string, error) {
@@ -89,7 +88,8 @@ func (f *forking) newBox(ctx context.Context, spec *sandbox.LastingSpec) (*box, 
 func (f *forking) one(ctx context.Context, b *box, engine string, spec *sandbox.LastingSpec) (sandbox.Lasting, error) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
-	if b == nil {
+	first := b != nil
+	if !first {
 		var err error
 		if b, engine, err = f.newBox(ctx, spec); err != nil {
 			return nil, err
@@ -108,6 +108,9 @@ func (f *forking) one(ctx context.Context, b *box, engine string, spec *sandbox.
 		}
 	}
 	if err != nil {
+		if first {
+			f.others.Wait() // what they go on from lies in its folder
+		}
 		return nil, errors.Join(err, b.abandon())
 	}
 	return b.handOver(ctx)

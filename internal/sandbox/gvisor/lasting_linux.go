@@ -256,7 +256,7 @@ func readReply(r lineReader) (*lastReply, error) {
 		return nil, fmt.Errorf("%w: %w", sandbox.ErrEnded, err)
 	}
 	rep := &lastReply{}
-	if err := decodeLine(line, rep); err != nil {
+	if err := json.Unmarshal(line, rep); err != nil {
 		return nil, fmt.Errorf("the keeper's reply: %w", err)
 	}
 	switch rep.Code {

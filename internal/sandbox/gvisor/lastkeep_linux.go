@@ -65,25 +65,10 @@ func (l *last) streams() error {
 	if err != nil {
 		return errors.Join(err, toGuest.Close(), in.Close())
 	}
-	// The engine hands on these two. The guest's end of its output must not be non-blocking: it is
-	// the guest that says so for itself.
-	_ = unix.SetNonblock(int(fromGuest.Fd()), false) // it works with either
-	_ = unix.SetNonblock(int(out.Fd()), true)
-	l.guestIn, l.guestOut = in, os.NewFile(uintptr(mustDup(out)), "guest's output")
-	out.Close()
+	l.guestIn, l.guestOut = in, out
 	l.theirs = []*os.File{toGuest, fromGuest}
-	os.Stdin, os.Stdout = toGuest, fromGuest
+	os.Stdin, os.Stdout = toGuest, fromGuest // which the engine hands on
 	return nil
-}
-
-// mustDup gives a descriptor of the same pipe that the runtime has not seen as a blocking one.
-func mustDup(f *os.File) int {
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return -1 // using it says so
-	}
-	_ = unix.SetNonblock(fd, true)
-	return fd
 }
 
 // serve begins to take connections. The guest runs.
@@ -198,7 +183,7 @@ func (l *last) handle(conn *net.UnixConn, quiet bool) {
 	}
 	conn.SetReadDeadline(time.Time{})
 	var req lastRequest
-	if err := decodeLine(line, &req); err != nil {
+	if err := json.Unmarshal(line, &req); err != nil {
 		_ = writeLine(conn, lastReply{reply: reply{Error: "not a request: " + err.Error()}})
 		return
 	}

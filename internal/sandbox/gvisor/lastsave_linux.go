@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -151,7 +152,7 @@ func (l *last) keepGate(cmd *exec.Cmd) {
 }
 
 // runGate starts the gate once. Its standard input is a connection to this keeper, whose requests
-// are no calls.
+// are no calls; all else that it needs to know is in its input.
 func (l *last) runGate(ctx context.Context) (*exec.Cmd, json.RawMessage, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -175,7 +176,7 @@ func (l *last) runGate(ctx context.Context) (*exec.Cmd, json.RawMessage, error) 
 	defer outW.Close()
 	var said bytes.Buffer
 	cmd := &exec.Cmd{
-		Path: l.plan.Gate[0], Args: l.plan.Gate, Dir: "/", Env: gateEnv(),
+		Path: l.plan.Gate[0], Args: l.plan.Gate, Dir: "/", Env: keeperEnv(),
 		Stdin: theirs, Stdout: outW, Stderr: &bounded{Buffer: &said, left: maxLog}, ExtraFiles: []*os.File{in},
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	}
@@ -199,7 +200,7 @@ func (l *last) runGate(ctx context.Context) (*exec.Cmd, json.RawMessage, error) 
 			line <- bytes.Clone(text)
 		}
 		close(line)
-		_, _ = r.WriteTo(discard{}) // it has nothing more to say
+		_, _ = r.WriteTo(io.Discard) // it has nothing more to say
 		stdout.Close()
 	}()
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
@@ -215,21 +216,6 @@ func (l *last) runGate(ctx context.Context) (*exec.Cmd, json.RawMessage, error) 
 	_ = cmd.Wait()
 	return nil, nil, fmt.Errorf("the network's gate did not become ready: %s", lastLine(said.String()))
 }
-
-// gateEnv is what the gate gets of the environment: where its record and settings are.
-func gateEnv() []string {
-	env := keeperEnv()
-	for _, name := range []string{"HOME", "AIRLOCK_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
-		}
-	}
-	return env
-}
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // bounded keeps the first bytes of what is written to it.
 type bounded struct {

@@ -1,7 +1,6 @@
 package gvisor
 
 import (
-	"encoding/json"
 	"time"
 
 	"airlock/internal/sandbox"
@@ -103,6 +102,3 @@ const (
 	EndOutOfMemory = "out_of_memory"
 	EndKilled      = "killed" // the engine's processes were ended from outside
 )
-
-// decodeLine reads a line of JSON.
-func decodeLine(line []byte, v any) error { return json.Unmarshal(line, v) }
