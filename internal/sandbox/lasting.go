@@ -44,7 +44,8 @@ type Lasting interface {
 	Touch(ctx context.Context, times *Times) error
 
 	// Upper writes what the sandbox changed as a tar of the overlay's upper layer. What runs
-	// inside is frozen meanwhile, and goes on afterwards, whatever came of it.
+	// inside is frozen meanwhile, and goes on afterwards, whatever came of it; but a file in it that
+	// is too large to be read ends the sandbox, and Err says so.
 	Upper(ctx context.Context, w io.Writer) error
 
 	// Checkpoint saves memory and files into dir, an empty folder, from which Driver's Restore makes
