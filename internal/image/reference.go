@@ -48,9 +48,9 @@ func ParseReference(s string) (Reference, error) {
 	case strings.ContainsRune(s, 0):
 		return bad("it holds a zero byte")
 	}
-	kind, path, ok := strings.Cut(s, ":")
+	kind, path, _ := strings.Cut(s, ":")
 	switch k := Kind(kind); {
-	case ok && (k == OCI || k == DockerArchive || k == Dir):
+	case isKind(s):
 		if path == "" {
 			return bad("a path has to follow %s:", kind)
 		}
@@ -71,6 +71,13 @@ func ParseReference(s string) (Reference, error) {
 	return Reference{Kind: Registry, remote: ref}, nil
 }
 
+// isKind tells whether s begins as a reference to something that is no registry's.
+func isKind(s string) bool {
+	kind, _, ok := strings.Cut(s, ":")
+	k := Kind(kind)
+	return ok && (k == OCI || k == DockerArchive || k == Dir)
+}
+
 // isNoName tells whether a part of a repository's name is one that no registry has. ".." would be
 // another path of the registry's.
 func isNoName(part string) bool {
@@ -85,7 +92,7 @@ func (r Reference) String() string {
 	// Docker Hub is known by another name than the host that answers for it.
 	full := r.remote.Name()
 	if hub, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
-		if short, ok := strings.CutPrefix(hub, "library/"); ok {
+		if short, ok := strings.CutPrefix(hub, "library/"); ok && !isKind(short) {
 			return short
 		}
 		return "docker.io/" + hub

@@ -20,6 +20,8 @@ func TestReferences(t *testing.T) {
 		"alpine:3.20":                        "alpine:3.20",
 		"docker.io/library/alpine:3.20":      "alpine:3.20",
 		"index.docker.io/library/alpine":     "alpine:latest",
+		"docker-archive":                     "docker.io/library/docker-archive:latest", // without the host, it would be a file's
+		"docker.io/library/oci:1":            "docker.io/library/oci:1",
 		"someone/thing":                      "docker.io/someone/thing:latest",
 		"ghcr.io/x/y:1":                      "ghcr.io/x/y:1",
 		"ghcr.io/x/y@" + digest:              "ghcr.io/x/y@" + digest,
@@ -68,7 +70,7 @@ func TestReferences(t *testing.T) {
 }
 
 func FuzzParseReference(f *testing.F) {
-	for _, s := range []string{"alpine", "a/b:c", "ghcr.io/x/y@sha256:" + strings.Repeat("0", 64), "oci:a:b", "dir:/", "docker-archive:x", "[::1]:5000/a", "localhost:5000/a:b@c", "http://x"} {
+	for _, s := range []string{"alpine", "a/b:c", "ghcr.io/x/y@sha256:" + strings.Repeat("0", 64), "oci:a:b", "dir:/", "docker-archive:x", "docker-archive", "[::1]:5000/a", "localhost:5000/a:b@c", "http://x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
