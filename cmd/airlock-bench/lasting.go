@@ -14,6 +14,7 @@ import (
 	"airlock/agent"
 	"airlock/internal/sandbox"
 	"airlock/internal/sandbox/gvisor"
+	"airlock/internal/sandbox/manager"
 )
 
 // lastBed is what sandboxes that last are measured on: one root file system, of busybox, that
@@ -23,6 +24,7 @@ type lastBed struct {
 	dir     string
 	rootfs  string
 	keeping sandbox.Keeping
+	forker  manager.Forker
 	peers   []peer
 
 	seclusion *seclusion // nil: no peer needs it
@@ -44,7 +46,7 @@ func newLastBed(ctx context.Context, b *bed) (*lastBed, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s keeps no sandboxes here", driver.Name())
 	}
-	l.keeping = keeping
+	l.keeping, l.forker = keeping, driver
 	if l.skipped, err = l.makeRootfs(); err != nil || l.skipped != "" {
 		return l, err
 	}

@@ -131,17 +131,13 @@ func (p *python) dir() (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
+// fork has the driver fork, as `airlock sandbox fork` does.
 func (p *python) fork(ctx context.Context) error {
-	dir, err := p.dir()
+	forks, err := p.l.forker.Fork(ctx, p.parent, []*sandbox.LastingSpec{{Spec: sandbox.Spec{WorkDir: "/"}}})
 	if err != nil {
 		return err
 	}
-	if err := p.parent.Checkpoint(ctx, dir); err != nil {
-		return err
-	}
-	if p.child, err = p.l.keeping.Restore(ctx, &sandbox.LastingSpec{Spec: sandbox.Spec{WorkDir: "/"}}, dir); err != nil {
-		return err
-	}
+	p.child = forks[0]
 	client, err := p.child.Client(ctx)
 	if err != nil {
 		return err
