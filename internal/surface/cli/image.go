@@ -22,12 +22,7 @@ sandboxes, which never write to them.`,
 		Example: `  airlock image pull alpine:3.20
   airlock image list
   airlock image prune`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return noSuchSubcommand(cmd, args[0])
-		},
+		Args: noSuchSubcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.imageListCmd(), p.imageInspectCmd(), p.imagePullCmd(), p.imageRmCmd(), p.imagePruneCmd())
@@ -44,7 +39,6 @@ func (p *Program) images() (*image.Store, error) {
 }
 
 func (p *Program) imageListCmd() *cobra.Command {
-	var quiet bool
 	cmd := &cobra.Command{
 		Use:               "list",
 		Aliases:           []string{"ls"},
@@ -52,25 +46,17 @@ func (p *Program) imageListCmd() *cobra.Command {
 		Args:              takes(0, 0, "airlock image list takes no arguments; airlock image inspect REF shows one"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "IDs alone, one a line")
-	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := p.listImages(cmd.Context())
-		switch {
-		case err != nil:
-			return p.ends(cmd.Context(), *asJSON, err)
-		case *asJSON:
-			return p.printJSON(list)
-		case quiet:
-			for _, i := range list {
-				if _, err := fmt.Fprintln(p.Stdout, i.ID); err != nil {
-					return unwritten(err)
-				}
-			}
-			return nil
-		}
-		return p.showImages(list)
+	images := listing[*image.Image]{
+		none:   "No images. airlock image pull REF fetches one.",
+		name:   func(i **image.Image) string { return (*i).ID },
+		titles: []string{"IMAGE", "ID", " SIZE", " PULLED", " USED BY"},
+		row: func(one **image.Image, now time.Time) []string {
+			i := *one
+			refs := firstOf(strings.Join(i.Refs, " "), "-")
+			return []string{printable(refs), shortImage(i.ID), bytesText(i.Size), since(i.Pulled, now), countText(int64(len(i.Holders)))}
+		},
 	}
+	images.of(p, cmd, "IDs alone, one a line", p.listImages)
 	return cmd
 }
 
@@ -79,27 +65,7 @@ func (p *Program) listImages(ctx context.Context) ([]*image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := store.List(ctx)
-	if list == nil {
-		list = []*image.Image{} // [] in JSON
-	}
-	return list, err
-}
-
-func (p *Program) showImages(list []*image.Image) error {
-	if len(list) == 0 {
-		if _, err := fmt.Fprintln(p.Stdout, "No images. airlock image pull REF fetches one."); err != nil {
-			return unwritten(err)
-		}
-		return nil
-	}
-	now := time.Now()
-	t := &table{titles: []string{"IMAGE", "ID", " SIZE", " PULLED", " USED BY"}}
-	for _, i := range list {
-		refs := firstOf(strings.Join(i.Refs, " "), "-")
-		t.add(printable(refs), shortImage(i.ID), bytesText(i.Size), since(i.Pulled, now), countText(int64(len(i.Holders))))
-	}
-	return p.show(t)
+	return store.List(ctx)
 }
 
 // shortImage is an image's ID as people are shown it.
@@ -116,16 +82,10 @@ func (p *Program) imageInspectCmd() *cobra.Command {
 		ValidArgsFunction: p.completeImages,
 	}
 	_ = jsonFlag(cmd) // it is JSON with and without it
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		store, err := p.images()
-		if err != nil {
-			return p.ends(cmd.Context(), true, err)
-		}
-		return p.eachID(cmd.Context(), args, true, func(ctx context.Context, ref string) (any, error) {
-			img, err := store.Inspect(ctx, ref)
-			return img, explainImage(err)
-		})
-	}
+	cmd.RunE = eachIn(p, p.images, new(true), func(ctx context.Context, store *image.Store, ref string) (any, error) {
+		img, err := store.Inspect(ctx, ref)
+		return img, explainImage(err)
+	})
 	return cmd
 }
 
@@ -173,25 +133,19 @@ func (p *Program) imageRmCmd() *cobra.Command {
 		ValidArgsFunction: p.completeImages,
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		store, err := p.images()
-		if err != nil {
-			return p.ends(cmd.Context(), *asJSON, err)
+	cmd.RunE = eachIn(p, p.images, asJSON, func(ctx context.Context, store *image.Store, ref string) (any, error) {
+		if err := store.Remove(ctx, ref); err != nil {
+			return nil, explainImage(err)
 		}
-		return p.eachID(cmd.Context(), args, *asJSON, func(ctx context.Context, ref string) (any, error) {
-			if err := store.Remove(ctx, ref); err != nil {
-				return nil, explainImage(err)
-			}
-			if *asJSON {
-				return &struct {
-					Ref     string `json:"ref"`
-					Removed bool   `json:"removed"`
-				}{ref, true}, nil
-			}
-			_, err := fmt.Fprintln(p.Stdout, printable(ref))
-			return nil, err
-		})
-	}
+		if *asJSON {
+			return &struct {
+				Ref     string `json:"ref"`
+				Removed bool   `json:"removed"`
+			}{ref, true}, nil
+		}
+		_, err := fmt.Fprintln(p.Stdout, printable(ref))
+		return nil, err
+	})
 	return cmd
 }
 
@@ -239,17 +193,10 @@ func prunedTexts(pruned *image.Pruned) []string {
 
 // completeImages completes references of images that are there.
 func (p *Program) completeImages(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := lookupTime(cmd)
-	defer cancel()
-	list, err := p.listImages(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, i := range list {
-		for _, ref := range i.Refs {
-			out = append(out, printable(ref)+"\t"+shortImage(i.ID)+", "+bytesText(i.Size))
+	return completeFrom(cmd, p.listImages, func(one **image.Image) (words []string) {
+		for _, ref := range (*one).Refs {
+			words = append(words, printable(ref)+"\t"+shortImage((*one).ID)+", "+bytesText((*one).Size))
 		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+		return words
+	})
 }

@@ -45,15 +45,11 @@ func (p *Program) place(f *placeFlags) (*executor.Place, error) {
 	case f.procs < 0:
 		return nil, usage("--pids %d: it is negative", f.procs)
 	}
-	var named []string
-	for _, file := range f.envFiles {
-		vars, err := hostview.EnvFile(file)
-		if err != nil {
-			return nil, usage("%w", err)
-		}
-		named = append(named, vars...)
+	named, err := namedVariables(f.envFiles, f.env)
+	if err != nil {
+		return nil, err
 	}
-	env, err := hostview.Environ(p.Environ, append(named, f.env...))
+	env, err := hostview.Environ(p.Environ, named)
 	if err != nil {
 		return nil, usage("%w", err)
 	}
@@ -76,4 +72,17 @@ func (p *Program) place(f *placeFlags) (*executor.Place, error) {
 		WorkDir: dir, Env: env, Limits: sandbox.Limits{Memory: memory, CPUs: f.cpus, Procs: f.procs},
 		Hide: f.hide, Show: f.show, ReadOnly: readOnly,
 	}, nil
+}
+
+// namedVariables are the words of --env-file's files and then those of --env.
+func namedVariables(files, words []string) ([]string, error) {
+	var named []string
+	for _, file := range files {
+		vars, err := hostview.EnvFile(file)
+		if err != nil {
+			return nil, usage("%w", err)
+		}
+		named = append(named, vars...)
+	}
+	return append(named, words...), nil
 }

@@ -287,16 +287,7 @@ func (p *Program) settlePlan(ctx context.Context, f *planFlags, store *changes.S
 			return err
 		}
 	}
-	switch {
-	case rep.code != 0:
-		if settled != nil {
-			p.complain(explainSet(settled))
-		}
-		return fail(rep.code, nil)
-	case settled != nil:
-		return fail(commitCode(settled), explainSet(settled))
-	}
-	return nil
+	return p.endSettled(rep.code, settled)
 }
 
 // shortDiff shows the diff of a change set that is short enough to be read at once.

@@ -92,16 +92,7 @@ func (p *Program) run(ctx context.Context, f *runFlags, argv []string) error {
 			return err
 		}
 	}
-	switch {
-	case rep.code != 0:
-		if settled != nil {
-			p.complain(explainSet(settled))
-		}
-		return fail(rep.code, nil)
-	case settled != nil:
-		return fail(commitCode(settled), explainSet(settled))
-	}
-	return nil
+	return p.endSettled(rep.code, settled)
 }
 
 // admitRun asks the gate about a command that somebody typed. In a sandbox nothing but a

@@ -32,12 +32,7 @@ too: {"error": "…"}.`,
   airlock sandbox exec $ID -- make test
   airlock changes $ID
   airlock sandbox rm $ID --commit`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return noSuchSubcommand(cmd, args[0])
-		},
+		Args: noSuchSubcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.sandboxCreateCmd(), p.sandboxListCmd(), p.sandboxInspectCmd(), p.sandboxExecCmd(), p.sandboxCodeCmd(), p.sandboxShellCmd(),
@@ -64,13 +59,16 @@ func (p *Program) family(cmd *cobra.Command) *cobra.Command {
 }
 
 // noSuchSubcommand refuses what is no command of a family's, with the one that was meant.
-func noSuchSubcommand(cmd *cobra.Command, word string) error {
+func noSuchSubcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	text := fmt.Sprintf("%s is not one of the commands that %s --help lists", printable(word), cmd.CommandPath())
-	if name := near.Name(word, names); name != "" {
+	text := fmt.Sprintf("%s is not one of the commands that %s --help lists", printable(args[0]), cmd.CommandPath())
+	if name := near.Name(args[0], names); name != "" {
 		text += fmt.Sprintf("; %s %s is", cmd.CommandPath(), name)
 	}
 	return fail(exitFailed, errors.New(text))

@@ -34,23 +34,14 @@ func (p *Program) completeSandboxThenFiles(cmd *cobra.Command, args []string, _ 
 
 // sandboxWords are the IDs of the sandboxes that live, but for some.
 func (p *Program) sandboxWords(cmd *cobra.Command, but []string) []string {
-	m, err := p.Sandboxes()
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := lookupTime(cmd)
-	defer cancel()
-	list, err := m.List(ctx, nil)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for i := range list {
-		if !beginsWithAny(list[i].ID, but) {
-			out = append(out, list[i].ID+"\t"+describeBox(&list[i]))
+	living := func(ctx context.Context) ([]manager.Info, error) { return p.listBoxes(ctx, false, nil) }
+	words, _ := completeFrom(cmd, living, func(i *manager.Info) []string {
+		if beginsWithAny(i.ID, but) {
+			return nil
 		}
-	}
-	return out
+		return []string{i.ID + "\t" + describeBox(i)}
+	})
+	return words
 }
 
 func beginsWithAny(id string, begun []string) bool {
@@ -71,34 +62,26 @@ func describeBox(i *manager.Info) string {
 	return cut(strings.Join(append(words, baseText(i)), ", "), 100)
 }
 
-func lookupTime(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(cmd.Context(), completionTime)
-}
-
 // completeProcesses completes an ID and then a command in that sandbox.
 func (p *Program) completeProcesses(running bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) != 1 {
 			return p.completeSandbox(cmd, args, begun)
 		}
-		ctx, cancel := lookupTime(cmd)
-		defer cancel()
-		box, err := p.openBox(ctx, args[0])
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer func() { _ = box.Release() }() // it goes on whatever that says
-		list, err := p.processesOf(ctx, box)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var out []string
-		for i := range list {
-			if (list[i].Running || !running) && isPlain(list[i].Process) {
-				out = append(out, list[i].Process+"\t"+describeProcess(&list[i]))
+		read := func(ctx context.Context) ([]agent.ProcessInfo, error) {
+			box, err := p.openBox(ctx, args[0])
+			if err != nil {
+				return nil, err
 			}
+			defer func() { _ = box.Release() }() // it goes on whatever that says
+			return p.processesOf(ctx, box)
 		}
-		return out, cobra.ShellCompDirectiveNoFileComp
+		return completeFrom(cmd, read, func(i *agent.ProcessInfo) []string {
+			if !i.Running && running || !isPlain(i.Process) {
+				return nil
+			}
+			return []string{i.Process + "\t" + describeProcess(i)}
+		})
 	}
 }
 

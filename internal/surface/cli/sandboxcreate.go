@@ -75,8 +75,8 @@ func (p *Program) made(ctx context.Context, signals *endSignals, asJSON bool, in
 		}
 		return p.orRemoved(ctx, info.ID, p.printJSON(info))
 	}
-	if _, err := fmt.Fprintln(p.Stdout, info.ID); err != nil {
-		return p.orRemoved(ctx, info.ID, unwritten(err))
+	if err := p.writeLine(info.ID); err != nil {
+		return p.orRemoved(ctx, info.ID, err)
 	}
 	p.tellPorts(info)
 	return nil

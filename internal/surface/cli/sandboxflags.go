@@ -194,15 +194,11 @@ func (f *sandboxFlags) addUse(fl *pflag.FlagSet) {
 
 // environ are the variables that were named.
 func (f *sandboxFlags) environ(environ []string) (map[string]string, error) {
-	var named []string
-	for _, file := range f.envFiles {
-		vars, err := hostview.EnvFile(file)
-		if err != nil {
-			return nil, usage("%w", err)
-		}
-		named = append(named, vars...)
+	named, err := namedVariables(f.envFiles, f.env)
+	if err != nil {
+		return nil, err
 	}
-	return namedEnv(environ, append(named, f.env...))
+	return namedEnv(environ, named)
 }
 
 // namedEnv are the variables of NAME=VALUE words, and of NAME words that have a value in environ.

@@ -106,8 +106,8 @@ func (p *Program) tellForwarded(id string, published []netgate.Publish, asJSON b
 		if asJSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(p.Stdout, "127.0.0.1:%d leads to port %d of %s\n", port.HostPort, port.Port, id); err != nil {
-			return unwritten(err)
+		if err := p.writeLine(fmt.Sprintf("127.0.0.1:%d leads to port %d of %s", port.HostPort, port.Port, id)); err != nil {
+			return err
 		}
 	}
 	if asJSON {

@@ -37,25 +37,19 @@ func (p *Program) stateCmd(verb, short, state string, do func(ctx context.Contex
 		ValidArgsFunction: p.completeSandboxes,
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m, err := p.boxes()
+	cmd.RunE = eachIn(p, p.boxes, asJSON, func(ctx context.Context, m *manager.Manager, arg string) (any, error) {
+		info, err := m.Find(ctx, arg)
 		if err != nil {
-			return p.ends(cmd.Context(), *asJSON, err)
+			return nil, err
 		}
-		return p.eachID(cmd.Context(), args, *asJSON, func(ctx context.Context, arg string) (any, error) {
-			info, err := m.Find(ctx, arg)
-			if err != nil {
-				return nil, err
-			}
-			if err := do(ctx, m, info.ID); err != nil {
-				return nil, err
-			}
-			if !*asJSON {
-				_, err = fmt.Fprintln(p.Stdout, info.ID)
-			}
-			return &stateObject{ID: info.ID, State: state}, err
-		})
-	}
+		if err := do(ctx, m, info.ID); err != nil {
+			return nil, err
+		}
+		if !*asJSON {
+			_, err = fmt.Fprintln(p.Stdout, info.ID)
+		}
+		return &stateObject{ID: info.ID, State: state}, err
+	})
 	return cmd
 }
 
@@ -129,8 +123,5 @@ func (p *Program) tellRemoved(removed []string, freed int64) error {
 	if freed > 0 {
 		text += bytesText(freed) + " freed\n"
 	}
-	if _, err := fmt.Fprint(p.Stdout, text); err != nil {
-		return unwritten(err)
-	}
-	return nil
+	return p.write(text)
 }

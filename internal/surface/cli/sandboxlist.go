@@ -37,18 +37,7 @@ func (p *Program) sandboxListCmd() *cobra.Command {
 		if err != nil {
 			return p.ends(cmd.Context(), *asJSON, err)
 		}
-		switch {
-		case *asJSON:
-			return p.printJSON(list)
-		case quiet:
-			for i := range list {
-				if _, err := fmt.Fprintln(p.Stdout, list[i].ID); err != nil {
-					return unwritten(err)
-				}
-			}
-			return nil
-		}
-		return p.showBoxes(list)
+		return boxListing().show(p, list, *asJSON, quiet)
 	}
 	return cmd
 }
@@ -62,31 +51,25 @@ func (p *Program) listBoxes(ctx context.Context, all bool, labels []string) ([]m
 	if err != nil {
 		return nil, err
 	}
-	list, err := m.List(ctx, &manager.Filter{All: all, Labels: want})
-	if list == nil {
-		list = []manager.Info{} // [] in JSON
-	}
-	return list, err
+	return m.List(ctx, &manager.Filter{All: all, Labels: want})
 }
 
-func (p *Program) showBoxes(list []manager.Info) error {
-	if len(list) == 0 {
-		if _, err := fmt.Fprintln(p.Stdout, "No sandboxes. airlock sandbox create makes one."); err != nil {
-			return unwritten(err)
-		}
-		return nil
+// noSandboxes is what is said where there are none.
+const noSandboxes = "No sandboxes. airlock sandbox create makes one."
+
+func boxListing() *listing[manager.Info] {
+	return &listing[manager.Info]{
+		none:   noSandboxes,
+		name:   func(i *manager.Info) string { return i.ID },
+		titles: []string{"ID", "STATE", " AGE", " MEMORY", " COMMANDS", "OVER", "LABELS"},
+		row: func(i *manager.Info, now time.Time) []string {
+			memory, commands := "-", "-"
+			if st := i.Status; st != nil {
+				memory, commands = bytesText(st.Memory), countText(int64(st.Commands))
+			}
+			return []string{i.ID, stateText(i), since(i.Created, now), memory, commands, baseText(i), labelsText(i.Labels)}
+		},
 	}
-	now := time.Now()
-	t := &table{titles: []string{"ID", "STATE", " AGE", " MEMORY", " COMMANDS", "OVER", "LABELS"}}
-	for i := range list {
-		info := &list[i]
-		memory, commands := "-", "-"
-		if st := info.Status; st != nil {
-			memory, commands = bytesText(st.Memory), countText(int64(st.Commands))
-		}
-		t.add(info.ID, stateText(info), since(info.Created, now), memory, commands, baseText(info), labelsText(info.Labels))
-	}
-	return p.show(t)
 }
 
 // stateText is a sandbox's state, and why it has ended.
@@ -116,19 +99,13 @@ func (p *Program) sandboxInspectCmd() *cobra.Command {
 		ValidArgsFunction: p.completeSandboxes,
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m, err := p.boxes()
-		if err != nil {
-			return p.ends(cmd.Context(), *asJSON, err)
+	cmd.RunE = eachIn(p, p.boxes, asJSON, func(ctx context.Context, m *manager.Manager, id string) (any, error) {
+		info, err := m.Inspect(ctx, id)
+		if err == nil && !*asJSON {
+			err = p.showBox(info)
 		}
-		return p.eachID(cmd.Context(), args, *asJSON, func(ctx context.Context, id string) (any, error) {
-			info, err := m.Inspect(ctx, id)
-			if err == nil && !*asJSON {
-				err = p.showBox(info)
-			}
-			return info, err
-		})
-	}
+		return info, err
+	})
 	return cmd
 }
 
@@ -174,10 +151,7 @@ func (p *Program) showBox(i *manager.Info) error {
 			fmt.Fprintf(&b, "  %-15s %s\n", f.name, printable(f.text))
 		}
 	}
-	if _, err := fmt.Fprint(p.Stdout, b.String()); err != nil {
-		return unwritten(err)
-	}
-	return nil
+	return p.write(b.String())
 }
 
 func timeText(t time.Time) string {

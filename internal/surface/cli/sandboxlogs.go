@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -171,8 +170,8 @@ func (p *Program) engineLog(ctx context.Context, box *manager.Box) error {
 		return nil
 	}
 	for line := range bytes.Lines([]byte(text)) {
-		if _, err := fmt.Fprintln(p.Stdout, printable(string(bytes.TrimRight(line, "\r\n")))); err != nil {
-			return unwritten(err)
+		if err := p.writeLine(printable(string(bytes.TrimRight(line, "\r\n")))); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -31,15 +30,10 @@ func (p *Program) sandboxPsCmd() *cobra.Command {
 		}
 		defer func() { _ = box.Release() }() // it goes on whatever that says
 		list, err := p.processesOf(ctx, box)
-		switch {
-		case err != nil:
+		if err != nil {
 			return p.ends(ctx, *asJSON, err)
-		case *asJSON:
-			return p.printJSON(list)
-		case quiet:
-			return p.showRunning(list)
 		}
-		return p.showProcesses(list)
+		return processListing().show(p, list, *asJSON, quiet)
 	}
 	return cmd
 }
@@ -51,43 +45,27 @@ func (p *Program) processesOf(ctx context.Context, box sandbox.Lasting) ([]agent
 		return nil, err
 	}
 	defer client.Close()
-	list, err := client.Processes(ctx)
-	if list == nil {
-		list = []agent.ProcessInfo{} // [] in JSON
-	}
-	return list, err
+	return client.Processes(ctx)
 }
 
-func (p *Program) showRunning(list []agent.ProcessInfo) error {
-	for i := range list {
-		if !list[i].Running {
-			continue
-		}
-		if _, err := fmt.Fprintln(p.Stdout, printable(list[i].Process)); err != nil {
-			return unwritten(err)
-		}
+func processListing() *listing[agent.ProcessInfo] {
+	return &listing[agent.ProcessInfo]{
+		none: "No commands. airlock sandbox exec runs one.",
+		name: func(i *agent.ProcessInfo) string {
+			if !i.Running {
+				return ""
+			}
+			return printable(i.Process)
+		},
+		titles: []string{"PROCESS", "STATE", " PID", " AGE", " OUTPUT", "LABEL", "COMMAND"},
+		row: func(i *agent.ProcessInfo, now time.Time) []string {
+			age := since(i.Started, now)
+			if i.Ended != nil {
+				age = span(i.Ended.Sub(i.Started))
+			}
+			return []string{printable(i.Process), processState(i), strconv.Itoa(i.PID), age, bytesText(i.Output), printable(i.Label), processCommand(i)}
+		},
 	}
-	return nil
-}
-
-func (p *Program) showProcesses(list []agent.ProcessInfo) error {
-	if len(list) == 0 {
-		if _, err := fmt.Fprintln(p.Stdout, "No commands. airlock sandbox exec runs one."); err != nil {
-			return unwritten(err)
-		}
-		return nil
-	}
-	now := time.Now()
-	t := &table{titles: []string{"PROCESS", "STATE", " PID", " AGE", " OUTPUT", "LABEL", "COMMAND"}}
-	for i := range list {
-		info := &list[i]
-		age := since(info.Started, now)
-		if info.Ended != nil {
-			age = span(info.Ended.Sub(info.Started))
-		}
-		t.add(printable(info.Process), processState(info), strconv.Itoa(info.PID), age, bytesText(info.Output), printable(info.Label), processCommand(info))
-	}
-	return p.show(t)
 }
 
 // processState says how a command is: running or attached, or how it ended.

@@ -36,10 +36,7 @@ saved, the reason is said and nothing has happened.`,
 		case *asJSON:
 			return p.printJSON(snap)
 		}
-		if _, err := fmt.Fprintln(p.Stdout, printable(snap.Name)); err != nil {
-			return unwritten(err)
-		}
-		return nil
+		return p.writeLine(printable(snap.Name))
 	}
 	return cmd
 }
@@ -62,12 +59,7 @@ func (p *Program) sandboxSnapshotsCmd() *cobra.Command {
 		Short:   "The snapshots there are",
 		Long:    "List the snapshots there are; with inspect and rm, show and remove them.",
 		Example: "  airlock sandbox snapshots\n  airlock sandbox snapshots rm old older",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return noSuchSubcommand(cmd, args[0])
-		},
+		Args:    noSuchSubcommand,
 	}
 	p.listSnapshots(cmd)
 	list := &cobra.Command{
@@ -82,26 +74,15 @@ func (p *Program) sandboxSnapshotsCmd() *cobra.Command {
 
 // listSnapshots makes a command list the snapshots.
 func (p *Program) listSnapshots(cmd *cobra.Command) {
-	var quiet bool
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "names alone, one a line")
-	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := p.snapshots(cmd.Context())
-		switch {
-		case err != nil:
-			return p.ends(cmd.Context(), *asJSON, err)
-		case *asJSON:
-			return p.printJSON(list)
-		case quiet:
-			for i := range list {
-				if _, err := fmt.Fprintln(p.Stdout, printable(list[i].Name)); err != nil {
-					return unwritten(err)
-				}
-			}
-			return nil
-		}
-		return p.showSnapshots(list)
+	snapshots := listing[manager.Snapshot]{
+		none:   "No snapshots. airlock sandbox snapshot ID makes one.",
+		name:   func(s *manager.Snapshot) string { return printable(s.Name) },
+		titles: []string{"NAME", " AGE", " SIZE", "OF", "OVER"},
+		row: func(s *manager.Snapshot, now time.Time) []string {
+			return []string{printable(s.Name), since(s.Created, now), bytesText(s.Size), printable(s.Sandbox.ID), baseText(&s.Sandbox)}
+		},
 	}
+	snapshots.of(p, cmd, "names alone, one a line", p.snapshots)
 }
 
 func (p *Program) snapshots(ctx context.Context) ([]manager.Snapshot, error) {
@@ -109,27 +90,7 @@ func (p *Program) snapshots(ctx context.Context) ([]manager.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := m.Snapshots(ctx)
-	if list == nil {
-		list = []manager.Snapshot{} // [] in JSON
-	}
-	return list, err
-}
-
-func (p *Program) showSnapshots(list []manager.Snapshot) error {
-	if len(list) == 0 {
-		if _, err := fmt.Fprintln(p.Stdout, "No snapshots. airlock sandbox snapshot ID makes one."); err != nil {
-			return unwritten(err)
-		}
-		return nil
-	}
-	now := time.Now()
-	t := &table{titles: []string{"NAME", " AGE", " SIZE", "OF", "OVER"}}
-	for i := range list {
-		s := &list[i]
-		t.add(printable(s.Name), since(s.Created, now), bytesText(s.Size), printable(s.Sandbox.ID), baseText(&s.Sandbox))
-	}
-	return p.show(t)
+	return m.Snapshots(ctx)
 }
 
 func (p *Program) snapshotInspectCmd() *cobra.Command {
@@ -139,19 +100,26 @@ func (p *Program) snapshotInspectCmd() *cobra.Command {
 		Args:              takes(1, 1, "say which: airlock sandbox snapshots inspect NAME"),
 		ValidArgsFunction: p.completeSnapshots(1),
 	}
+	p.inspects(cmd, func(ctx context.Context, m *manager.Manager, name string) (any, error) {
+		return m.InspectSnapshot(ctx, name)
+	})
+	return cmd
+}
+
+// inspects makes a command show what is known of something that has a name.
+func (p *Program) inspects(cmd *cobra.Command, inspect func(ctx context.Context, m *manager.Manager, name string) (any, error)) {
 	_ = jsonFlag(cmd) // it is JSON with and without it
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := p.boxes()
 		if err != nil {
 			return p.ends(cmd.Context(), true, err)
 		}
-		snap, err := m.InspectSnapshot(cmd.Context(), args[0])
+		known, err := inspect(cmd.Context(), m, args[0])
 		if err != nil {
 			return p.ends(cmd.Context(), true, err)
 		}
-		return p.printJSON(snap)
+		return p.printJSON(known)
 	}
-	return cmd
 }
 
 func (p *Program) snapshotRmCmd() *cobra.Command {
@@ -162,18 +130,12 @@ func (p *Program) snapshotRmCmd() *cobra.Command {
 		ValidArgsFunction: p.completeSnapshots(anyNumber),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m, err := p.boxes()
-		if err != nil {
-			return p.ends(cmd.Context(), *asJSON, err)
+	cmd.RunE = eachIn(p, p.boxes, asJSON, func(ctx context.Context, m *manager.Manager, name string) (any, error) {
+		if err := m.RemoveSnapshot(ctx, name); err != nil {
+			return nil, err
 		}
-		return p.eachID(cmd.Context(), args, *asJSON, func(ctx context.Context, name string) (any, error) {
-			if err := m.RemoveSnapshot(ctx, name); err != nil {
-				return nil, err
-			}
-			return p.removed(name, *asJSON)
-		})
-	}
+		return p.removed(name, *asJSON)
+	})
 	return cmd
 }
 
@@ -314,8 +276,8 @@ func (p *Program) forked(ctx context.Context, signals *endSignals, asJSON bool, 
 		for i := range list {
 			ids[i] = list[i].ID
 		}
-		if _, err := fmt.Fprintln(p.Stdout, strings.Join(ids, "\n")); err != nil {
-			return unwritten(err)
+		if err := p.writeLine(strings.Join(ids, "\n")); err != nil {
+			return err
 		}
 	}
 	if err != nil {
@@ -330,18 +292,9 @@ func (p *Program) completeSnapshots(most int) cobra.CompletionFunc {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := lookupTime(cmd)
-		defer cancel()
-		list, err := p.snapshots(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		now := time.Now()
-		var out []string
-		for i := range list {
-			s := &list[i]
-			out = append(out, printable(s.Name)+"\t"+cut("of "+s.Sandbox.ID+", "+since(s.Created, now)+", "+bytesText(s.Size), 80))
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
+		return completeFrom(cmd, p.snapshots, func(s *manager.Snapshot) []string {
+			return []string{printable(s.Name) + "\t" + cut("of "+s.Sandbox.ID+", "+since(s.Created, now)+", "+bytesText(s.Size), 80)}
+		})
 	}
 }

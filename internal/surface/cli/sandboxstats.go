@@ -55,7 +55,7 @@ func (p *Program) statsOnce(ctx context.Context, args []string, asJSON bool) err
 		}
 		err = p.printJSON(all)
 	case len(list) == 0 && len(failed) == 0:
-		_, err = fmt.Fprintln(p.Stdout, "No sandboxes. airlock sandbox create makes one.")
+		_, err = fmt.Fprintln(p.Stdout, noSandboxes)
 	case len(list) > 0:
 		err = p.show(statsTable(list, nil, 0))
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -93,11 +94,18 @@ func narrow(widths []int, width int) {
 
 // show writes the table to stdout, as wide as the terminal is where it is one.
 func (p *Program) show(t *table) error {
-	if _, err := fmt.Fprintln(p.Stdout, strings.Join(t.lines(columns(p.Stdout)), "\n")); err != nil {
+	return p.writeLine(strings.Join(t.lines(columns(p.Stdout)), "\n"))
+}
+
+// write writes an answer, or a part of it, to stdout.
+func (p *Program) write(text string) error {
+	if _, err := io.WriteString(p.Stdout, text); err != nil {
 		return unwritten(err)
 	}
 	return nil
 }
+
+func (p *Program) writeLine(text string) error { return p.write(text + "\n") }
 
 // columns is how wide the terminal is that v is; 0: it is none.
 func columns(v any) int {

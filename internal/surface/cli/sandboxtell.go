@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"airlock/agent"
@@ -111,8 +110,8 @@ func (p *Program) detachIn(ctx context.Context, box *manager.Box, f *execFlags, 
 	case res.Process == "":
 		p.judge(ctx, rep, box, call, nil, nil)
 	case !f.json:
-		if _, err := fmt.Fprintln(p.Stdout, printable(res.Process)); err != nil {
-			return unwritten(err)
+		if err := p.writeLine(printable(res.Process)); err != nil {
+			return err
 		}
 	}
 	return p.tellInside(rep, call)

@@ -49,6 +49,20 @@ func (p *Program) settle(ctx context.Context, store *changes.Store, rep *runRepo
 	}
 }
 
+// endSettled ends a command whose changes were settled, with its own code where that is not 0.
+func (p *Program) endSettled(code int, settled error) error {
+	switch {
+	case code != 0:
+		if settled != nil {
+			p.complain(explainSet(settled))
+		}
+		return fail(code, nil)
+	case settled != nil:
+		return fail(commitCode(settled), explainSet(settled))
+	}
+	return nil
+}
+
 // tellChanges lists what was changed. What is only beside the work takes one line.
 // Standard error may be closed; what is decided does not depend on it.
 func (p *Program) tellChanges(rep *runReport, choice decision) {

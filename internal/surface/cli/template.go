@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -26,12 +25,7 @@ already run over them. airlock sandbox create --template NAME goes on from there
 		Example: `  airlock template create py --image python:3.13-slim --net allow=pypi.org,files.pythonhosted.org \
     --run 'pip install numpy'
   airlock sandbox create --template py`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return noSuchSubcommand(cmd, args[0])
-		},
+		Args: noSuchSubcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.templateCreateCmd(), p.templateListCmd(), p.templateInspectCmd(), p.templateBuildCmd(), p.templateRmCmd())
@@ -120,10 +114,7 @@ func (p *Program) buildTemplate(ctx context.Context, asJSON bool, build builder)
 	if t.Note != "" {
 		p.say("%s", printable(t.Note))
 	}
-	if _, err := fmt.Fprintln(p.Stdout, printable(t.Name)); err != nil {
-		return unwritten(err)
-	}
-	return nil
+	return p.writeLine(printable(t.Name))
 }
 
 // buildOutput shows what commands write as it comes, once the pull's display is gone.
@@ -214,7 +205,6 @@ func readTemplate(stdin io.Reader, path string) ([]byte, error) {
 }
 
 func (p *Program) templateListCmd() *cobra.Command {
-	var quiet bool
 	cmd := &cobra.Command{
 		Use:               "list",
 		Aliases:           []string{"ls"},
@@ -222,25 +212,20 @@ func (p *Program) templateListCmd() *cobra.Command {
 		Args:              takes(0, 0, "airlock template list takes no arguments; airlock template inspect NAME shows one"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "names alone, one a line")
-	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := p.templates(cmd.Context())
-		switch {
-		case err != nil:
-			return p.ends(cmd.Context(), *asJSON, err)
-		case *asJSON:
-			return p.printJSON(list)
-		case quiet:
-			for i := range list {
-				if _, err := fmt.Fprintln(p.Stdout, printable(list[i].Name)); err != nil {
-					return unwritten(err)
-				}
+	templates := listing[manager.Template]{
+		none:   "No templates. airlock template create NAME --image REF --run 'CMD' makes one.",
+		name:   func(t *manager.Template) string { return printable(t.Name) },
+		titles: []string{"NAME", " BUILT", " SIZE", "STARTS", "OVER", "RUN"},
+		row: func(t *manager.Template, now time.Time) []string {
+			starts := "from its state"
+			if !t.Saved {
+				starts = "anew"
 			}
-			return nil
-		}
-		return p.showTemplates(list)
+			over := firstOf(t.Request.Image, t.Request.WorkDir)
+			return []string{printable(t.Name), since(t.Created, now), bytesText(t.Size), starts, printable(over), printable(strings.Join(t.Run, "; "))}
+		},
 	}
+	templates.of(p, cmd, "names alone, one a line", p.templates)
 	return cmd
 }
 
@@ -249,32 +234,7 @@ func (p *Program) templates(ctx context.Context) ([]manager.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := m.Templates(ctx)
-	if list == nil {
-		list = []manager.Template{} // [] in JSON
-	}
-	return list, err
-}
-
-func (p *Program) showTemplates(list []manager.Template) error {
-	if len(list) == 0 {
-		if _, err := fmt.Fprintln(p.Stdout, "No templates. airlock template create NAME --image REF --run 'CMD' makes one."); err != nil {
-			return unwritten(err)
-		}
-		return nil
-	}
-	now := time.Now()
-	t := &table{titles: []string{"NAME", " BUILT", " SIZE", "STARTS", "OVER", "RUN"}}
-	for i := range list {
-		one := &list[i]
-		starts := "from its state"
-		if !one.Saved {
-			starts = "anew"
-		}
-		over := firstOf(one.Request.Image, one.Request.WorkDir)
-		t.add(printable(one.Name), since(one.Created, now), bytesText(one.Size), starts, printable(over), printable(strings.Join(one.Run, "; ")))
-	}
-	return p.show(t)
+	return m.Templates(ctx)
 }
 
 func (p *Program) templateInspectCmd() *cobra.Command {
@@ -284,18 +244,9 @@ func (p *Program) templateInspectCmd() *cobra.Command {
 		Args:              takes(1, 1, "say which: airlock template inspect NAME"),
 		ValidArgsFunction: p.completeTemplates,
 	}
-	_ = jsonFlag(cmd) // it is JSON with and without it
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m, err := p.boxes()
-		if err != nil {
-			return p.ends(cmd.Context(), true, err)
-		}
-		t, err := m.InspectTemplate(cmd.Context(), args[0])
-		if err != nil {
-			return p.ends(cmd.Context(), true, err)
-		}
-		return p.printJSON(t)
-	}
+	p.inspects(cmd, func(ctx context.Context, m *manager.Manager, name string) (any, error) {
+		return m.InspectTemplate(ctx, name)
+	})
 	return cmd
 }
 
@@ -307,33 +258,18 @@ func (p *Program) templateRmCmd() *cobra.Command {
 		ValidArgsFunction: p.completeTemplates,
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m, err := p.boxes()
-		if err != nil {
-			return p.ends(cmd.Context(), *asJSON, err)
+	cmd.RunE = eachIn(p, p.boxes, asJSON, func(ctx context.Context, m *manager.Manager, name string) (any, error) {
+		if err := m.RemoveTemplate(ctx, name); err != nil {
+			return nil, err
 		}
-		return p.eachID(cmd.Context(), args, *asJSON, func(ctx context.Context, name string) (any, error) {
-			if err := m.RemoveTemplate(ctx, name); err != nil {
-				return nil, err
-			}
-			return p.removed(name, *asJSON)
-		})
-	}
+		return p.removed(name, *asJSON)
+	})
 	return cmd
 }
 
 // completeTemplates completes templates' names.
 func (p *Program) completeTemplates(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := lookupTime(cmd)
-	defer cancel()
-	list, err := p.templates(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for i := range list {
-		t := &list[i]
-		out = append(out, printable(t.Name)+"\t"+printable(firstOf(t.Request.Image, t.Request.WorkDir)))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return completeFrom(cmd, p.templates, func(t *manager.Template) []string {
+		return []string{printable(t.Name) + "\t" + printable(firstOf(t.Request.Image, t.Request.WorkDir))}
+	})
 }
