@@ -6,10 +6,7 @@ package audit
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"os/user"
 	"strconv"
@@ -17,6 +14,7 @@ import (
 	"time"
 
 	"airlock/internal/redact"
+	"airlock/internal/statedb"
 )
 
 // Options change how a record is kept.
@@ -38,14 +36,11 @@ const (
 // A Log is an open record. It is safe for concurrent use, and other processes may have the
 // same record open.
 type Log struct {
-	path string
-	file fs.FileInfo // what lies there
-	db   *sql.DB
+	db   *statedb.DB
 	opts Options
 	who  author
 
-	lead  chan struct{} // held by who commits
-	write *writer       // the leader's
+	lead chan struct{} // held by who commits
 
 	mu     sync.Mutex
 	queue  []*entry // that wait for a leader
@@ -65,7 +60,7 @@ var ErrClosed = errors.New("the record is closed")
 // Open opens the record in a file, and makes it where there is none; its folder as well.
 // The error says what to do about it.
 func Open(path string, opts *Options) (*Log, error) {
-	l := &Log{path: path, who: self(), lead: make(chan struct{}, 1)}
+	l := &Log{who: self(), lead: make(chan struct{}, 1)}
 	if opts != nil {
 		l.opts = *opts
 	}
@@ -78,21 +73,12 @@ func Open(path string, opts *Options) (*Log, error) {
 	if l.opts.Now == nil {
 		l.opts.Now = time.Now
 	}
-	if err := prepareFile(path); err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
-	var err error
-	if l.db, err = sql.Open("sqlite", dsn(path)); err != nil {
-		return nil, explain(path, err)
-	}
 	redact.Prepare() // whoever opens the record has time; whoever records may not
-	if l.write, err = newWriter(ctx, l.db); err != nil {
-		return nil, explain(path, errors.Join(err, l.db.Close()))
-	}
-	if l.file, err = os.Lstat(path); err != nil {
-		return nil, explain(path, errors.Join(err, l.Close()))
+	var err error
+	if l.db, err = statedb.Open(ctx, path, format()); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -101,7 +87,7 @@ func Open(path string, opts *Options) (*Log, error) {
 const openTime = 20 * time.Second
 
 // Path is where the record is.
-func (l *Log) Path() string { return l.path }
+func (l *Log) Path() string { return l.db.Path() }
 
 // self is who this process runs as. The name of the system's user database is not asked
 // for: that can take long, and the number is what counts.
@@ -128,8 +114,5 @@ func (l *Log) Close() error {
 	l.lead <- struct{}{}
 	l.fail(ErrClosed) // nothing is added to the queue any more
 	<-l.lead
-	if err := errors.Join(l.write.close(), l.db.Close()); err != nil {
-		return fmt.Errorf("close the record %s: %w", l.path, err)
-	}
-	return nil
+	return l.db.Close()
 }

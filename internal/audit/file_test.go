@@ -21,7 +21,7 @@ func TestUnusableFiles(t *testing.T) {
 	}{
 		{"what is no database", func(t *testing.T, path string) {
 			write(t, path, strings.Repeat("this is a text, not a database\n", 200))
-		}, []string{"not a database", "mv ", "begins a new one"}},
+		}, []string{"not a database", "mv ", "a new one is begun"}},
 		{"a database of another program", func(t *testing.T, path string) {
 			edit(t, path, "CREATE TABLE t (a)")
 		}, []string{"another program", "move it away"}},

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"airlock/internal/statedb"
 )
 
 // kindPruned is the kind of the row that says which rows were removed. It is part of the
@@ -34,21 +36,20 @@ const (
 // prune removes what is too old or too much. What it cannot do now, a later call does:
 // nobody waits for it, and a record that is too large is still a record.
 func (l *Log) prune(ctx context.Context) {
-	_ = inTransaction(ctx, l.write.conn, func() error { return l.pruneLocked(ctx) })
+	_ = l.db.Write(ctx, func(tx *statedb.Tx) error { return l.pruneIn(ctx, tx) })
 }
 
-// pruneLocked removes rows from the record's beginning within a transaction.
-func (l *Log) pruneLocked(ctx context.Context) error {
-	c := l.write.conn
-	e, err := readEnds(ctx, c)
+// pruneIn removes rows from the record's beginning.
+func (l *Log) pruneIn(ctx context.Context, tx *statedb.Tx) error {
+	e, err := readEnds(ctx, tx)
 	if err != nil {
 		return err
 	}
-	old, err := l.tooOld(ctx, c, e)
+	old, err := l.tooOld(ctx, tx, e)
 	if err != nil {
 		return err
 	}
-	much, err := l.tooMuch(ctx, c, e)
+	much, err := l.tooMuch(ctx, tx, e)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (l *Log) pruneLocked(ctx context.Context) error {
 		return nil
 	}
 	var last []byte
-	if err := c.QueryRowContext(ctx, "SELECT hash FROM record WHERE seq = ?", through).Scan(&last); err != nil {
+	if err := tx.Row(ctx, []any{&last}, "SELECT hash FROM record WHERE seq = ?", through); err != nil {
 		return fmt.Errorf("find row %d: %w", through, err)
 	}
 	hash, bad := asHash(last)
@@ -69,27 +70,27 @@ func (l *Log) pruneLocked(ctx context.Context) error {
 		return errors.New("a row's hash is no hash")
 	}
 	// The trigger lets rows go that lie before the record's beginning.
-	if _, err := c.ExecContext(ctx, "UPDATE chain SET tail_seq = ?, tail_hash = ?", through, hash[:]); err != nil {
+	if _, err := tx.Exec(ctx, "UPDATE chain SET tail_seq = ?, tail_hash = ?", through, hash[:]); err != nil {
 		return err
 	}
-	if _, err := c.ExecContext(ctx, "DELETE FROM record WHERE seq <= ?", through); err != nil {
+	if _, err := tx.Exec(ctx, "DELETE FROM record WHERE seq <= ?", through); err != nil {
 		return err
 	}
 	data, err := json.Marshal(prunedData{through - e.tailSeq, through, hash.String(), why})
 	if err != nil {
 		return err
 	}
-	return l.write.add(ctx, []*entry{{stored: l.stamp(kindPruned, "", string(data))}})
+	return l.add(ctx, tx, []*entry{{stored: l.stamp(kindPruned, "", string(data))}})
 }
 
 // tooOld is the last row of those at the beginning that are too old.
-func (l *Log) tooOld(ctx context.Context, c *sql.Conn, e ends) (int64, error) {
+func (l *Log) tooOld(ctx context.Context, tx *statedb.Tx, e ends) (int64, error) {
 	if l.opts.MaxAge < 0 {
 		return 0, nil
 	}
 	var first int64
-	err := c.QueryRowContext(ctx, "SELECT seq FROM record WHERE time >= ? ORDER BY seq LIMIT 1",
-		l.opts.Now().UTC().Add(-l.opts.MaxAge).Format(timeForm)).Scan(&first)
+	err := tx.Row(ctx, []any{&first}, "SELECT seq FROM record WHERE time >= ? ORDER BY seq LIMIT 1",
+		l.opts.Now().UTC().Add(-l.opts.MaxAge).Format(timeForm))
 	if errors.Is(err, sql.ErrNoRows) {
 		first, err = e.headSeq+1, nil
 	}
@@ -97,12 +98,12 @@ func (l *Log) tooOld(ctx context.Context, c *sql.Conn, e ends) (int64, error) {
 }
 
 // tooMuch is the last row of those that must go for the others to have room.
-func (l *Log) tooMuch(ctx context.Context, c *sql.Conn, e ends) (int64, error) {
+func (l *Log) tooMuch(ctx context.Context, tx *statedb.Tx, e ends) (int64, error) {
 	if l.opts.MaxBytes < 0 {
 		return 0, nil
 	}
 	var used int64
-	err := c.QueryRowContext(ctx, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&used)
+	err := tx.Row(ctx, []any{&used}, "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size")
 	if err != nil || used <= l.opts.MaxBytes {
 		return 0, err
 	}

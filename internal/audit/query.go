@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"airlock/internal/statedb"
 )
 
 // A Filter says which rows are wanted. The zero filter is all of them.
@@ -72,18 +74,21 @@ func (l *Log) Query(ctx context.Context, f Filter, each func(Row) error) error {
 
 // query is Query behind a row, and gives the last row that there was.
 func (l *Log) query(ctx context.Context, f Filter, after int64, each func(Row) error) (int64, error) {
-	e, err := readEnds(ctx, l.db)
+	var e ends
+	var from int64
+	err := l.db.Read(ctx, func(tx *statedb.Tx) (err error) {
+		if e, err = readEnds(ctx, tx); err == nil {
+			from, err = first(ctx, tx, &f, after, e.headSeq)
+		}
+		return err
+	})
 	if err != nil {
-		return after, explain(l.path, err)
-	}
-	from, err := l.first(ctx, &f, after, e.headSeq)
-	if err != nil {
-		return after, explain(l.path, err)
+		return after, err
 	}
 	for from < e.headSeq {
 		rows, err := l.page(ctx, &f, from, e.headSeq)
 		if err != nil {
-			return after, explain(l.path, err)
+			return after, err
 		}
 		for _, r := range rows {
 			if err := each(r); err != nil {
@@ -99,10 +104,10 @@ func (l *Log) query(ctx context.Context, f Filter, after int64, each func(Row) e
 }
 
 // first is the row behind which those begin that are wanted.
-func (l *Log) first(ctx context.Context, f *Filter, after, last int64) (int64, error) {
+func first(ctx context.Context, tx *statedb.Tx, f *Filter, after, last int64) (int64, error) {
 	if !f.Since.IsZero() {
 		var seq sql.NullInt64
-		err := l.db.QueryRowContext(ctx, "SELECT min(seq) FROM record WHERE time >= ?", f.Since.UTC().Format(timeForm)).Scan(&seq)
+		err := tx.Row(ctx, []any{&seq}, "SELECT min(seq) FROM record WHERE time >= ?", f.Since.UTC().Format(timeForm))
 		if err != nil {
 			return 0, err
 		}
@@ -117,7 +122,7 @@ func (l *Log) first(ctx context.Context, f *Filter, after, last int64) (int64, e
 	where, args := f.where()
 	args = append([]any{after, last}, append(args, f.Limit)...)
 	var seq sql.NullInt64
-	err := l.db.QueryRowContext(ctx, "SELECT min(seq) FROM (SELECT seq FROM record WHERE "+where+" ORDER BY seq DESC LIMIT ?)", args...).Scan(&seq)
+	err := tx.Row(ctx, []any{&seq}, "SELECT min(seq) FROM (SELECT seq FROM record WHERE "+where+" ORDER BY seq DESC LIMIT ?)", args...)
 	if err != nil || !seq.Valid {
 		return last, err
 	}
@@ -125,23 +130,18 @@ func (l *Log) first(ctx context.Context, f *Filter, after, last int64) (int64, e
 }
 
 // page reads the next rows behind one, up to last.
-func (l *Log) page(ctx context.Context, f *Filter, after, last int64) ([]Row, error) {
+func (l *Log) page(ctx context.Context, f *Filter, after, last int64) (out []Row, err error) {
 	where, args := f.where()
 	args = append([]any{after, last}, append(args, page)...)
-	rows, err := l.db.QueryContext(ctx, "SELECT "+columns+" FROM record WHERE "+where+" ORDER BY seq LIMIT ?", args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Row
-	for rows.Next() {
-		var s stored
-		if err := s.scan(rows); err != nil {
-			return nil, err
-		}
-		out = append(out, s.row())
-	}
-	return out, rows.Err()
+	err = l.db.Read(ctx, func(tx *statedb.Tx) error {
+		return tx.Each(ctx, func(scan func(dest ...any) error) error {
+			var s stored
+			err := s.scan(scan)
+			out = append(out, s.row())
+			return err
+		}, "SELECT "+columns+" FROM record WHERE "+where+" ORDER BY seq LIMIT ?", args...)
+	})
+	return out, err
 }
 
 // pollTime is how often Follow looks for new rows.
@@ -169,22 +169,17 @@ func (l *Log) Follow(ctx context.Context, f Filter, each func(Row) error) error 
 }
 
 // IDs lists the IDs that begin with a prefix, at most so many, in order.
-func (l *Log) IDs(ctx context.Context, prefix string, most int) ([]string, error) {
+func (l *Log) IDs(ctx context.Context, prefix string, most int) (out []string, err error) {
 	f := Filter{ID: prefix}
 	where, args := f.where()
 	args = append([]any{0, int64(1)<<62 - 1}, append(args, most)...)
-	rows, err := l.db.QueryContext(ctx, "SELECT DISTINCT id FROM record WHERE "+where+" AND id <> '' ORDER BY id LIMIT ?", args...)
-	if err != nil {
-		return nil, explain(l.path, err)
-	}
-	defer rows.Close()
-	var out []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, explain(l.path, err)
-		}
-		out = append(out, id)
-	}
-	return out, explain(l.path, rows.Err())
+	err = l.db.Read(ctx, func(tx *statedb.Tx) error {
+		return tx.Each(ctx, func(scan func(dest ...any) error) error {
+			var id string
+			err := scan(&id)
+			out = append(out, id)
+			return err
+		}, "SELECT DISTINCT id FROM record WHERE "+where+" AND id <> '' ORDER BY id LIMIT ?", args...)
+	})
+	return out, err
 }

@@ -84,9 +84,9 @@ func (s *stored) row() Row {
 const columns = "seq, time, kind, id, user, uid, pid, data, prev, hash"
 
 // scan reads a row that a query over columns gave. Anybody may have written it.
-func (s *stored) scan(rows interface{ Scan(dest ...any) error }) error {
+func (s *stored) scan(scan func(dest ...any) error) error {
 	var prev, hash []byte
-	err := rows.Scan(&s.seq, &s.time, &s.kind, &s.id, &s.user, &s.uid, &s.pid, &s.data, &prev, &hash)
+	err := scan(&s.seq, &s.time, &s.kind, &s.id, &s.user, &s.uid, &s.pid, &s.data, &prev, &hash)
 	s.prev, s.badPrev = asHash(prev)
 	s.hash, s.badHash = asHash(hash)
 	return err

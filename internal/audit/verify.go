@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"airlock/internal/statedb"
 )
 
 // A Report is what Verify found in a record that is whole.
@@ -35,22 +37,12 @@ func (e *TamperError) Error() string {
 // Verify checks the whole chain as it stands now. A record that is not what was written
 // is a *TamperError, which names the first row that is wrong.
 func (l *Log) Verify(ctx context.Context) (Report, error) {
-	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return Report{}, explain(l.path, err)
-	}
-	defer func() { _ = tx.Rollback() }() // it only reads
-	v := &verifier{ctx: ctx, tx: tx}
-	rep, err := v.run()
-	if _, ok := errors.AsType[*TamperError](err); ok || err == nil {
-		return rep, err
-	}
-	return rep, explain(l.path, err)
+	v := &verifier{}
+	err := l.db.Read(ctx, func(tx *statedb.Tx) error { return v.run(ctx, tx) })
+	return v.rep, err
 }
 
 type verifier struct {
-	ctx  context.Context //nolint:containedctx // it lives as long as the call that it is of
-	tx   *sql.Tx
 	head ends
 	rep  Report
 
@@ -65,13 +57,10 @@ type ends struct {
 	headHash, tailHash Hash
 }
 
-func readEnds(ctx context.Context, q interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-},
-) (ends, error) {
+func readEnds(ctx context.Context, tx *statedb.Tx) (ends, error) {
 	var e ends
 	var head, tail []byte
-	err := q.QueryRowContext(ctx, "SELECT head_seq, head_hash, tail_seq, tail_hash FROM chain").Scan(&e.headSeq, &head, &e.tailSeq, &tail)
+	err := tx.Row(ctx, []any{&e.headSeq, &head, &e.tailSeq, &tail}, "SELECT head_seq, head_hash, tail_seq, tail_hash FROM chain")
 	if errors.Is(err, sql.ErrNoRows) {
 		return e, &TamperError{0, "the note of where it begins and ends is gone"}
 	}
@@ -87,30 +76,22 @@ func readEnds(ctx context.Context, q interface {
 	return e, nil
 }
 
-func (v *verifier) run() (Report, error) {
-	var err error
-	if v.head, err = readEnds(v.ctx, v.tx); err != nil {
-		return Report{}, err
+func (v *verifier) run(ctx context.Context, tx *statedb.Tx) (err error) {
+	if v.head, err = readEnds(ctx, tx); err != nil {
+		return err
 	}
 	v.seq, v.hash = v.head.tailSeq, v.head.tailHash
-	rows, err := v.tx.QueryContext(v.ctx, "SELECT "+columns+" FROM record ORDER BY seq")
-	if err != nil {
-		return Report{}, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = tx.Each(ctx, func(scan func(dest ...any) error) error {
 		var s stored
-		if err := s.scan(rows); err != nil {
-			return v.rep, err
+		if err := s.scan(scan); err != nil {
+			return err
 		}
-		if err := v.row(&s); err != nil {
-			return v.rep, err
-		}
+		return v.row(&s)
+	}, "SELECT "+columns+" FROM record ORDER BY seq")
+	if err != nil {
+		return err
 	}
-	if err := rows.Err(); err != nil {
-		return v.rep, err
-	}
-	return v.rep, v.end()
+	return v.end()
 }
 
 // row checks the next row.

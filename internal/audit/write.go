@@ -2,65 +2,23 @@ package audit
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"unicode/utf8"
+
+	"airlock/internal/statedb"
 )
 
-// A writer adds rows over a connection of its own. It is used by one goroutine at a time.
-type writer struct {
-	conn                *sql.Conn
-	head, insert, moved *sql.Stmt
-}
-
-func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w := &writer{conn: conn}
-	if err := prepare(ctx, conn); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	for _, s := range []struct {
-		stmt  **sql.Stmt
-		query string
-	}{
-		{&w.head, "SELECT head_seq, head_hash FROM chain"},
-		{&w.insert, "INSERT INTO record (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-		{&w.moved, "UPDATE chain SET head_seq = ?, head_hash = ?"},
-	} {
-		if *s.stmt, err = conn.PrepareContext(ctx, s.query); err != nil {
-			return nil, errors.Join(err, w.close())
-		}
-	}
-	return w, nil
-}
-
-func (w *writer) close() error {
-	var errs []error
-	for _, s := range []*sql.Stmt{w.head, w.insert, w.moved} {
-		if s != nil {
-			errs = append(errs, s.Close())
-		}
-	}
-	return errors.Join(append(errs, w.conn.Close())...)
-}
-
 // add appends rows to the chain within a transaction.
-func (w *writer) add(ctx context.Context, entries []*entry) error {
+func (l *Log) add(ctx context.Context, tx *statedb.Tx, entries []*entry) error {
 	var seq int64
 	var last []byte
-	if err := w.head.QueryRowContext(ctx).Scan(&seq, &last); err != nil {
-		return fmt.Errorf("find its last row: %w", err)
+	if err := tx.Row(ctx, []any{&seq, &last}, "SELECT head_seq, head_hash FROM chain"); err != nil {
+		return fmt.Errorf("find the last row of the record %s: %w", l.Path(), err)
 	}
 	hash, bad := asHash(last)
 	if bad {
-		return errors.New("its last row's hash is no hash: somebody edited it")
+		return fmt.Errorf("the record %s: its last row's hash is no hash: somebody edited it", l.Path())
 	}
 	for _, e := range entries {
 		s := &e.stored
@@ -68,15 +26,15 @@ func (w *writer) add(ctx context.Context, entries []*entry) error {
 		s.seq, s.prev = seq, hash
 		hash = s.sum()
 		s.hash = hash
-		if _, err := w.insert.ExecContext(ctx, s.seq, s.time, s.kind, s.id, s.user, s.uid, s.pid, s.data, s.prev[:], s.hash[:]); err != nil {
-			return fmt.Errorf("add row %d: %w", s.seq, err)
+		if _, err := tx.Exec(ctx, insert, s.seq, s.time, s.kind, s.id, s.user, s.uid, s.pid, s.data, s.prev[:], s.hash[:]); err != nil {
+			return err
 		}
 	}
-	if _, err := w.moved.ExecContext(ctx, seq, hash[:]); err != nil {
-		return fmt.Errorf("name its last row: %w", err)
-	}
-	return nil
+	_, err := tx.Exec(ctx, "UPDATE chain SET head_seq = ?, head_hash = ?", seq, hash[:])
+	return err
 }
+
+const insert = "INSERT INTO record (" + columns + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 // An entry is a row that is to be written.
 type entry struct {
@@ -184,7 +142,7 @@ const batch = 256
 
 // commit writes those that have waited longest. The caller is the leader.
 func (l *Log) commit(ctx context.Context) {
-	// One caller's end must not be that of the others. What bounds it is busyTime.
+	// One caller's end must not be that of the others. What bounds it is the format's wait.
 	ctx = context.WithoutCancel(ctx)
 	l.mu.Lock()
 	n := min(len(l.queue), batch)
@@ -194,29 +152,13 @@ func (l *Log) commit(ctx context.Context) {
 	if n == 0 {
 		return
 	}
-	err := l.inPlace()
-	if err == nil {
-		err = explain(l.path, inTransaction(ctx, l.write.conn, func() error { return l.write.add(ctx, taken) }))
-	}
+	err := l.db.Write(ctx, func(tx *statedb.Tx) error { return l.add(ctx, tx, taken) })
 	for _, e := range taken {
 		e.done <- err
 	}
 	if err == nil && taken[0].seq/pruneEvery != (taken[n-1].seq+1)/pruneEvery {
 		l.prune(ctx)
 	}
-}
-
-// inPlace finds that the record was moved away, deleted or replaced since it was opened:
-// rows would go into a file that nobody finds again.
-func (l *Log) inPlace() error {
-	st, err := os.Lstat(l.path)
-	if err == nil && !os.SameFile(st, l.file) {
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		return &FileError{l.path, err, "it was taken away or replaced while airlock used it: run the command again"}
-	}
-	return nil
 }
 
 // fail ends all that wait.

@@ -14,7 +14,7 @@ var (
 	errForeign = errors.New("it is a database of another program")
 	errNewer   = errors.New("it has a format of another version of airlock")
 	errKind    = errors.New("it is no regular file")
-	errMoved   = errors.New("another file has taken its place")
+	errMoved   = errors.New("it was taken away or replaced while it was in use")
 )
 
 // A FileError is a file that cannot be used. Its text says what to do.
@@ -57,6 +57,9 @@ func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || code(err) == sqlite3.SQLITE_FULL
 }
 
+// Moved reports whether the file has gone, or another has its place, since it was opened.
+func Moved(err error) bool { return errors.Is(err, errMoved) }
+
 func busy(err error) bool {
 	c := code(err)
 	return c == sqlite3.SQLITE_BUSY || c == sqlite3.SQLITE_LOCKED
@@ -78,14 +81,14 @@ func (d *DB) explain(err error) error {
 	if _, ok := errors.AsType[*FileError](err); ok {
 		return err
 	}
-	return &FileError{d.format.What, d.path, err, mend(d.path, err)}
+	return &FileError{d.format.What, d.path, err, d.mend(err)}
 }
 
-func mend(path string, err error) string {
+func (d *DB) mend(err error) string {
 	const folder = "make it and its folder writable for you, or set AIRLOCK_HOME to a folder that is"
 	switch {
 	case Damaged(err), errors.Is(err, errForeign), errors.Is(err, errNewer), errors.Is(err, errKind):
-		return fmt.Sprintf("move it away (mv %[1]s %[1]s.aside), and a new one is begun", path)
+		return fmt.Sprintf("move it away (mv %[1]s %[1]s.aside), and a new one is begun", d.path)
 	case Full(err):
 		return "make room on its disk"
 	case errors.Is(err, errMoved), errors.Is(err, fs.ErrNotExist):
@@ -93,7 +96,7 @@ func mend(path string, err error) string {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return folder
 	case busy(err):
-		return fmt.Sprintf("another program has held it for more than %s: end that one (fuser %s names it) and try again", busyTime, path)
+		return fmt.Sprintf("another program has held it for more than %s: end that one (fuser %s names it) and try again", d.wait(), d.path)
 	}
 	switch code(err) {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH:

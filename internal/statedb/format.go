@@ -17,7 +17,7 @@ func (d *DB) prepare(ctx context.Context) error {
 	}
 	defer c.Close()
 	var version int
-	err = patient(ctx, func() (err error) {
+	err = d.patient(ctx, func() (err error) {
 		version, err = d.examine(ctx, c)
 		return err
 	})
@@ -26,15 +26,14 @@ func (d *DB) prepare(ctx context.Context) error {
 	}
 	// The mode lasts, and cannot be changed within a transaction.
 	var mode string
-	err = patient(ctx, func() error { return c.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode) })
+	err = d.patient(ctx, func() error { return c.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode) })
 	if err != nil {
 		return err
 	}
 	if mode != "wal" {
 		return fmt.Errorf("its file system does not allow several writers (journal mode %s)", mode)
 	}
-	asIs := func(err error) error { return err }
-	return inTransaction(ctx, c, "BEGIN IMMEDIATE", asIs, func() error { return d.upgrade(ctx, c) })
+	return d.inTransaction(ctx, c, "BEGIN IMMEDIATE", func() error { return d.upgrade(ctx, c) })
 }
 
 // upgrade takes the steps that are missing, all of them or none.
@@ -98,7 +97,7 @@ func (d *DB) check(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	err = patient(ctx, func() error {
+	err = d.patient(ctx, func() error {
 		_, err := d.examine(ctx, c)
 		return err
 	})

@@ -4,6 +4,7 @@
 package statedb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -27,6 +28,10 @@ type Format struct {
 	// only added to.
 	Steps []string
 
+	// Wait is how long a transaction waits for other processes', each of which takes a few
+	// milliseconds; 0: ten seconds.
+	Wait time.Duration
+
 	// Durable says that a transaction is on the disk when it has ended. Otherwise a power cut may
 	// take the last ones, whole; the end of a program takes none.
 	Durable bool
@@ -46,8 +51,6 @@ type DB struct {
 }
 
 const (
-	// busyTime is how long a transaction waits for other processes', each of which takes a few
-	// milliseconds.
 	busyTime = 10 * time.Second
 	// busyStep is how long SQLite waits at a time: it does not hear that it is canceled.
 	busyStep  = 50 * time.Millisecond
@@ -74,6 +77,9 @@ func Open(ctx context.Context, path string, format *Format) (*DB, error) {
 	}
 	return d, nil
 }
+
+// wait is how long a transaction waits for other processes'.
+func (d *DB) wait() time.Duration { return cmp.Or(d.format.Wait, busyTime) }
 
 // Path is where it is.
 func (d *DB) Path() string { return d.path }
@@ -102,17 +108,19 @@ func (d *DB) Write(ctx context.Context, do func(tx *Tx) error) error {
 
 func (d *DB) transact(ctx context.Context, begin string, do func(tx *Tx) error) error {
 	// It may have been moved aside since: what is written would go where nobody finds it.
-	if st, err := os.Lstat(d.path); err != nil {
+	st, err := os.Lstat(d.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(st, d.file) {
+		err = errMoved
+	}
+	if err != nil {
 		return d.explain(err)
-	} else if !os.SameFile(st, d.file) {
-		return d.explain(errMoved)
 	}
 	c, err := d.db.Conn(ctx)
 	if err != nil {
 		return d.explain(err)
 	}
 	defer c.Close()
-	return inTransaction(ctx, c, begin, d.explain, func() error { return do(&Tx{c, d}) })
+	return d.inTransaction(ctx, c, begin, func() error { return do(&Tx{c, d}) })
 }
 
 // A Tx is a transaction, for one goroutine. Its errors say which file they are of.
@@ -129,6 +137,15 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	}
 	n, err := res.RowsAffected()
 	return n, t.d.explain(err)
+}
+
+// Row scans the first row that is found. The error is sql.ErrNoRows where there is none.
+func (t *Tx) Row(ctx context.Context, dest []any, query string, args ...any) error {
+	err := t.c.QueryRowContext(ctx, query, args...).Scan(dest...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	return t.d.explain(err)
 }
 
 // Each calls row for each row that is found, with Scan for its columns. An error of row ends it
@@ -149,19 +166,19 @@ func (t *Tx) Each(ctx context.Context, row func(scan func(dest ...any) error) er
 }
 
 // inTransaction rolls back where do or the end of it fails. The errors of do are its own.
-func inTransaction(ctx context.Context, c *sql.Conn, begin string, explain func(error) error, do func() error) error {
-	err := patient(ctx, func() error {
+func (d *DB) inTransaction(ctx context.Context, c *sql.Conn, begin string, do func() error) error {
+	err := d.patient(ctx, func() error {
 		_, err := c.ExecContext(ctx, begin)
 		return err
 	})
 	if err != nil {
-		return explain(err)
+		return d.explain(err)
 	}
 	if err = do(); err == nil {
 		if _, err = c.ExecContext(ctx, "COMMIT"); err == nil {
 			return nil
 		}
-		err = explain(err)
+		err = d.explain(err)
 	}
 	// Some errors have rolled back by themselves; then this one fails, and need not be told.
 	_, _ = c.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
@@ -169,8 +186,8 @@ func inTransaction(ctx context.Context, c *sql.Conn, begin string, explain func(
 }
 
 // patient tries something again while another process holds the file.
-func patient(ctx context.Context, do func() error) error {
-	for end := time.Now().Add(busyTime); ; {
+func (d *DB) patient(ctx context.Context, do func() error) error {
+	for end := time.Now().Add(d.wait()); ; {
 		err := do()
 		if err == nil || ctx.Err() != nil || !busy(err) || time.Now().After(end) {
 			return err

@@ -338,12 +338,57 @@ func TestAFileThatIsMovedAside(t *testing.T) {
 	d := open(t, path, things())
 	must(t, add(t.Context(), d, "a"))
 	must(t, os.Rename(path, path+".aside"))
-	if err := add(t.Context(), d, "b"); err == nil {
-		t.Error("what nobody finds was written")
+	if err := add(t.Context(), d, "b"); !statedb.Moved(err) {
+		t.Errorf("Write: err = %v, want that the file has gone", err)
 	}
 	other := open(t, path, things())
 	must(t, add(t.Context(), other, "c"))
-	if err := add(t.Context(), d, "b"); err == nil || !strings.Contains(err.Error(), "try again") {
+	if err := add(t.Context(), d, "b"); !statedb.Moved(err) || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("Write: err = %v, want that another file is there", err)
+	}
+}
+
+func TestAFileThatIsHeldIsWaitedForAsLongAsItsFormatSays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	f := things()
+	f.Wait = 60 * time.Millisecond
+	d := open(t, path, f)
+	db, err := sql.Open("sqlite", path)
+	must(t, err)
+	defer db.Close()
+	holder, err := db.Conn(t.Context())
+	must(t, err)
+	defer holder.Close()
+	_, err = holder.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	must(t, err)
+	begun := time.Now()
+	err = add(t.Context(), d, "a")
+	if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "held it for more than 60ms") || took < f.Wait || took > 5*time.Second {
+		t.Errorf("Write: err = %v after %s, want that it is held, after %s", err, took, f.Wait)
+	}
+	_, err = holder.ExecContext(t.Context(), "ROLLBACK")
+	must(t, err)
+	must(t, add(t.Context(), d, "a"))
+}
+
+func TestRow(t *testing.T) {
+	d := open(t, filepath.Join(t.TempDir(), "x.db"), things())
+	must(t, add(t.Context(), d, "a"))
+	must(t, add(t.Context(), d, "b"))
+	for name, c := range map[string]struct {
+		query, want string
+		check       func(err error) bool
+	}{
+		"the first row is read":      {"SELECT name FROM thing ORDER BY id", "a", func(err error) bool { return err == nil }},
+		"no row is an error":         {"SELECT name FROM thing WHERE id > 2", "", func(err error) bool { return errors.Is(err, sql.ErrNoRows) }},
+		"others say what file it is": {"SELECT no FROM thing", "", func(err error) bool { _, ok := errors.AsType[*statedb.FileError](err); return ok }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got string
+			err := d.Read(t.Context(), func(tx *statedb.Tx) error { return tx.Row(t.Context(), []any{&got}, c.query) })
+			if !c.check(err) || got != c.want {
+				t.Errorf("Row = %q, %v, want %q", got, err, c.want)
+			}
+		})
 	}
 }
