@@ -7,7 +7,6 @@ package metrics
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"airlock/internal/statedb"
 	"airlock/internal/tool/bridge"
 )
 
@@ -54,9 +54,8 @@ type Store struct {
 	failures error // the first there was
 
 	dbMu sync.Mutex
-	db   *sql.DB
+	db   *statedb.DB
 	shut bool
-	file fs.FileInfo // what it has open
 }
 
 var _ bridge.Metrics = (*Store)(nil)
@@ -116,23 +115,14 @@ func (s *Store) Health(ctx context.Context) (bridge.Health, error) {
 	if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
 		return bridge.NewHealth(), nil
 	}
-	db, err := s.open(ctx)
-	if err != nil {
-		return bridge.Health{}, s.because(ctx, err)
-	}
-	h, err := s.sum(ctx, db)
-	if err != nil {
-		return bridge.Health{}, s.because(ctx, err)
+	h, err := s.sum(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return bridge.Health{}, ctx.Err() // which is why
+	case err != nil:
+		return bridge.Health{}, err
 	}
 	return h, nil
-}
-
-// because is ctx's error where it is why something failed.
-func (s *Store) because(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return explain(s.path, err)
 }
 
 // flush waits until what was added is written. The error is that of writing it.
@@ -179,7 +169,7 @@ func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost == 0 {
-		return explain(s.path, err)
+		return err
 	}
 	return fmt.Errorf("calls that are missing in the bridge's metrics: %d: %w", s.lost, cmp.Or(s.failures, err, errFull))
 }

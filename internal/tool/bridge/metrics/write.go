@@ -2,12 +2,12 @@ package metrics
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"strings"
 	"time"
 
+	"airlock/internal/statedb"
 	"airlock/internal/tool/bridge"
 )
 
@@ -104,31 +104,27 @@ var errLate = errors.New("there was no time left to write")
 // write adds samples in one transaction.
 func (s *Store) write(ctx context.Context, samples []bridge.Sample) error {
 	if ctx.Err() != nil {
-		return explain(s.path, errLate)
+		return s.failed(errLate)
 	}
-	db, err := s.open(ctx)
-	if err != nil {
-		return err
-	}
-	return explain(s.path, inTransaction(ctx, db, func(c *sql.Conn) error {
-		insert, err := c.PrepareContext(ctx, "INSERT INTO sample (time, config, agent, outcome, ok, ms) VALUES (?, ?, ?, ?, ?, ?)")
-		if err != nil {
-			return err
-		}
-		defer insert.Close()
+	return s.change(ctx, func(tx *statedb.Tx) error {
 		for i := range samples {
 			p := &samples[i]
 			at := p.At
 			if at.IsZero() {
 				at = s.now()
 			}
-			_, err := insert.ExecContext(ctx, at.UnixMilli(), s.config, text(p.Agent, 256), text(p.Outcome, 64), p.OK, max(0, p.Took.Milliseconds()))
+			_, err := tx.Exec(ctx, "INSERT INTO sample (time, config, agent, outcome, ok, ms) VALUES (?, ?, ?, ?, ?, ?)",
+				at.UnixMilli(), s.config, text(p.Agent, 256), text(p.Outcome, 64), p.OK, max(0, p.Took.Milliseconds()))
 			if err != nil {
 				return err
 			}
 		}
 		return nil
-	}))
+	})
+}
+
+func (s *Store) change(ctx context.Context, do func(tx *statedb.Tx) error) error {
+	return s.with(ctx, func(db *statedb.DB) error { return db.Write(ctx, do) })
 }
 
 // text is a string that SQLite gives back as it is, of at most n bytes.
@@ -142,59 +138,59 @@ func text(s string, n int) string {
 
 // prune removes what is too old or too much. What it cannot do now, a later one does.
 func (s *Store) prune(ctx context.Context) {
-	db, err := s.open(ctx)
-	if err != nil {
-		return
-	}
-	err = inTransaction(ctx, db, func(c *sql.Conn) error {
+	err := s.change(ctx, func(tx *statedb.Tx) error {
 		now := s.now()
 		var errs [3]error
 		if s.retention > 0 {
-			_, errs[0] = c.ExecContext(ctx, "DELETE FROM sample WHERE id IN (SELECT id FROM sample WHERE config = ? AND time < ? LIMIT ?)",
+			_, errs[0] = tx.Exec(ctx, "DELETE FROM sample WHERE id IN (SELECT id FROM sample WHERE config = ? AND time < ? LIMIT ?)",
 				s.config, now.Add(-s.retention).UnixMilli(), pruneMost)
 		}
 		// Rows are nearly in the order of time: the first ones are enough to look at.
-		_, errs[1] = c.ExecContext(ctx, "DELETE FROM sample WHERE time < ? AND config <> ? AND id IN (SELECT id FROM sample ORDER BY id LIMIT ?)",
+		_, errs[1] = tx.Exec(ctx, "DELETE FROM sample WHERE time < ? AND config <> ? AND id IN (SELECT id FROM sample ORDER BY id LIMIT ?)",
 			now.Add(-maxAge).UnixMilli(), s.config, pruneMost)
-		_, errs[2] = c.ExecContext(ctx, "DELETE FROM sample WHERE id IN (SELECT id FROM sample WHERE id <= (SELECT max(id) FROM sample) - ? ORDER BY id LIMIT ?)",
+		_, errs[2] = tx.Exec(ctx, "DELETE FROM sample WHERE id IN (SELECT id FROM sample WHERE id <= (SELECT max(id) FROM sample) - ? ORDER BY id LIMIT ?)",
 			maxRows, pruneMost)
 		return errors.Join(errs[:]...)
 	})
 	if err != nil && ctx.Err() == nil {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "old metrics are not removed", slog.String("err", explain(s.path, err).Error()))
+		s.log.LogAttrs(ctx, slog.LevelWarn, "old metrics are not removed", slog.String("err", err.Error()))
 	}
 }
 
 // sum is the health of the store's configuration.
-func (s *Store) sum(ctx context.Context, db *sql.DB) (bridge.Health, error) {
+func (s *Store) sum(ctx context.Context) (h bridge.Health, err error) {
 	since := int64(0)
 	if s.retention > 0 {
 		since = s.now().Add(-s.retention).UnixMilli()
 	}
-	// What never reached its agent took no time of it, and would make it look fast.
-	rows, err := db.QueryContext(ctx, "SELECT agent, count(*), sum(ok), coalesce(avg(CASE WHEN outcome IN (?, ?) THEN NULL ELSE ms END), 0) "+
-		"FROM sample WHERE config = ? AND time >= ? GROUP BY agent LIMIT 10000", bridge.OutcomeInvalid, bridge.OutcomeRefused, s.config, since)
-	if err != nil {
-		return bridge.Health{}, err
-	}
-	defer rows.Close()
-	h := bridge.NewHealth()
-	for rows.Next() {
-		var name string
-		var calls, good int64
-		var ms float64
-		if err := rows.Scan(&name, &calls, &good, &ms); err != nil {
-			return bridge.Health{}, err
-		}
-		h.Agents[name] = bridge.AgentHealth{Calls: calls, SuccessRate: float64(good) / float64(calls), AvgDuration: ms / 1000}
-		h.TotalCalls += calls
-		h.TotalErrors += calls - good
-	}
+	err = s.with(ctx, func(db *statedb.DB) error {
+		h = bridge.NewHealth()
+		return db.Read(ctx, func(tx *statedb.Tx) error {
+			// What never reached its agent took no time of it, and would make it look fast.
+			return tx.Each(ctx, func(scan func(dest ...any) error) error { return addAgent(&h, scan) },
+				"SELECT agent, count(*), sum(ok), coalesce(avg(CASE WHEN outcome IN (?, ?) THEN NULL ELSE ms END), 0) "+
+					"FROM sample WHERE config = ? AND time >= ? GROUP BY agent LIMIT 10000", bridge.OutcomeInvalid, bridge.OutcomeRefused, s.config, since)
+		})
+	})
 	if h.TotalCalls > 0 {
 		h.ErrorRate = float64(h.TotalErrors) / float64(h.TotalCalls)
 	}
 	if h.ErrorRate >= bridge.DegradedFrom {
 		h.Status = bridge.Degraded
 	}
-	return h, rows.Err()
+	return h, err
+}
+
+// addAgent adds an agent's calls.
+func addAgent(h *bridge.Health, scan func(dest ...any) error) error {
+	var name string
+	var calls, good int64
+	var ms float64
+	if err := scan(&name, &calls, &good, &ms); err != nil {
+		return err
+	}
+	h.Agents[name] = bridge.AgentHealth{Calls: calls, SuccessRate: float64(good) / float64(calls), AvgDuration: ms / 1000}
+	h.TotalCalls += calls
+	h.TotalErrors += calls - good
+	return nil
 }
