@@ -31,6 +31,9 @@ later is the next commit's.`,
 		Args:              takes(1, math.MaxInt, "say which change set: airlock commit ID [PATH…]; airlock changes lists them"),
 		ValidArgsFunction: p.completeSets,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if force && len(args) == 1 {
+				return usage("--force is for conflicts that you name: airlock commit --force %s PATH…; airlock commit without it names them", printable(args[0]))
+			}
 			store, err := p.open()
 			if err != nil {
 				return err

@@ -37,7 +37,7 @@ is the command's, Ctrl-P Ctrl-Q lets go.`,
 		ValidArgsFunction: p.completeProcesses(false),
 	}
 	fl := cmd.Flags()
-	fl.Int64Var(&f.from, "from", 0, "begin at this byte of its output; negative: so many before its end")
+	fl.Int64Var(&f.from, "from", 0, "begin at this byte of its output; -N begins with its last N bytes")
 	fl.BoolVarP(&f.input, "stdin", "i", false, "feed the command's input, which was left open with exec --detach --stdin")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object when it has ended, instead of its output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

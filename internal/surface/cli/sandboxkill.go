@@ -18,7 +18,9 @@ func (p *Program) sandboxKillCmd() *cobra.Command {
 		Use:   "kill ID PROCESS",
 		Short: "End a command in a sandbox, or signal it",
 		Long: `End a command in a sandbox: with SIGTERM, and after --grace with SIGKILL. --signal sends
-just that signal and waits for nothing. PROCESS is a name that airlock sandbox ps shows.`,
+just that signal and waits for nothing. PROCESS is a name that airlock sandbox ps shows.
+One that has ended already is no error; how it ended is said. Only a signal needs one that
+runs.`,
 		Example:           "  airlock sandbox kill ID p3\n  airlock sandbox kill ID p3 --signal HUP",
 		Args:              takes(2, 2, "say which command in which sandbox: airlock sandbox kill ID PROCESS; airlock sandbox ps ID lists them"),
 		ValidArgsFunction: p.completeProcesses(true),
@@ -34,11 +36,18 @@ just that signal and waits for nothing. PROCESS is a name that airlock sandbox p
 		if signal != "" && cmd.Flags().Changed("grace") {
 			return p.ends(ctx, *asJSON, usage("--grace and --signal exclude one another: just a signal is not waited for"))
 		}
-		if err := p.kill(ctx, args[0], args[1], signalWord(signal), grace); err != nil {
+		before, err := p.kill(ctx, args[0], args[1], signalWord(signal), grace)
+		switch {
+		case err != nil:
 			return p.ends(ctx, *asJSON, err)
-		}
-		if *asJSON {
-			return p.printJSON(&killObject{args[1], signalWord(signal), signal == ""})
+		case *asJSON:
+			o := &killObject{Process: args[1], Signal: signalWord(signal), Ended: signal == ""}
+			if before != nil {
+				o.Already, o.Result = true, before.Result
+			}
+			return p.printJSON(o)
+		case before != nil:
+			p.say("%s has ended already: %s", printable(before.Process), processState(before))
 		}
 		return nil
 	}
@@ -46,9 +55,11 @@ just that signal and waits for nothing. PROCESS is a name that airlock sandbox p
 }
 
 type killObject struct {
-	Process string `json:"process"`
-	Signal  string `json:"signal,omitempty"` // that was sent
-	Ended   bool   `json:"ended"`            // it is known to have
+	Process string            `json:"process"`
+	Signal  string            `json:"signal,omitempty"`  // that was sent
+	Ended   bool              `json:"ended"`             // it is known to have
+	Already bool              `json:"already,omitempty"` // before anything was done
+	Result  *agent.ExecResult `json:"result,omitempty"`  // of one that had ended already
 }
 
 // signalWord is a signal as the protocol names it.
@@ -60,35 +71,41 @@ func signalWord(word string) string {
 	return word
 }
 
-func (p *Program) kill(ctx context.Context, id, process, signal string, grace time.Duration) error {
+// kill ends or signals a command. before is one that had ended already; nil where it ran.
+func (p *Program) kill(ctx context.Context, id, process, signal string, grace time.Duration) (before *agent.ProcessInfo, err error) {
 	box, err := p.openBox(ctx, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = box.Release() }() // it goes on whatever that says
 	client, err := p.guestOf(ctx, box)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer client.Close()
-	if _, err := findProcess(ctx, client, process); err != nil {
-		return err
-	}
-	if signal == "" {
+	info, err := findProcess(ctx, client, process)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Running && signal != "":
+		return nil, fmt.Errorf("%s has ended already (%s): nothing is there to take %s", printable(process), processState(info), printable(signal))
+	case !info.Running:
+		return info, nil
+	case signal == "":
 		ms := grace.Milliseconds()
 		if ms == 0 {
 			ms = -1 // at once
 		}
 		ctx, cancel := context.WithTimeout(ctx, grace+insideGuard)
 		defer cancel()
-		return client.EndProcess(ctx, agent.EndParams{Process: process, GraceMS: ms})
+		return nil, client.EndProcess(ctx, agent.EndParams{Process: process, GraceMS: ms})
 	}
 	proc, err := client.Attach(ctx, agent.AttachParams{Process: process, From: -1}, &agent.Streams{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer proc.Cancel()
-	return proc.Signal(ctx, signal)
+	return nil, proc.Signal(ctx, signal)
 }
 
 // findProcess finds a command by its name; the error lists those that run.
