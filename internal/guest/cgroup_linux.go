@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"airlock/internal/fastsys"
 )
 
 const (
@@ -35,6 +38,10 @@ type cgroups struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
+	home string    // where groups are made, once one was; "": not known
+	v2   bool      // what is there is version 2
+	made uint64    // for names
+	mark string    // of the names: another agent of this process, or an earlier process of this number, may have left groups
 	busy []*cgroup // could not be removed yet: background children are in them
 }
 
@@ -45,26 +52,16 @@ type cgroup struct {
 	max  int64
 }
 
-func newCgroups(log *slog.Logger) *cgroups { return &cgroups{log: log} }
+func newCgroups(log *slog.Logger) *cgroups {
+	return &cgroups{log: log, mark: fmt.Sprintf("airlock-%d-%08x-", os.Getpid(), rand.Uint32())}
+}
 
 // create makes a group for at most limit processes.
 func (c *cgroups) create(limit int64) (*cgroup, error) {
 	c.sweep()
-	home, v2, err := pidsHome()
+	dir, home, v2, err := c.place()
 	if err != nil {
 		return nil, err
-	}
-	c.mu.Lock()
-	full := len(c.busy) >= maxKeptCgroups
-	c.mu.Unlock()
-	if full {
-		return nil, fmt.Errorf("%d control groups are still in use by background processes", maxKeptCgroups)
-	}
-	// A name of its own: another agent of this process, or an earlier process of this number,
-	// may have left a group behind.
-	dir, err := os.MkdirTemp(home, fmt.Sprintf("airlock-%d-*", os.Getpid()))
-	if err != nil {
-		return nil, fmt.Errorf("make a control group for the limit: %w", err)
 	}
 	g := &cgroup{dir: dir, max: limit}
 	if !v2 {
@@ -77,6 +74,32 @@ func (c *cgroups) create(limit int64) (*cgroup, error) {
 		return nil, errors.Join(fmt.Errorf("set the limit: %w", err), os.Remove(g.dir))
 	}
 	return g, nil
+}
+
+// place makes the folder of a group. Where groups are made is looked up once, and again when that place is gone.
+func (c *cgroups) place() (dir, home string, v2 bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.busy) >= maxKeptCgroups {
+		return "", "", false, fmt.Errorf("%d control groups are still in use by background processes", maxKeptCgroups)
+	}
+	for known := c.home != ""; ; known = false {
+		if !known {
+			if c.home, c.v2, err = pidsHome(); err != nil {
+				return "", "", false, err
+			}
+		}
+		c.made++
+		dir = c.home + "/" + c.mark + strconv.FormatUint(c.made, 10)
+		err = fastsys.Mkdirat(unix.AT_FDCWD, dir, 0o700)
+		if err == nil {
+			return dir, c.home, c.v2, nil
+		}
+		if !known {
+			c.home = ""
+			return "", "", false, fmt.Errorf("make a control group for the limit: mkdir %s: %w", dir, err)
+		}
+	}
 }
 
 // pidsHome is the folder of the control group that this process is in, in the
@@ -138,7 +161,7 @@ func hasController(list, name string) bool {
 }
 
 func (g *cgroup) limit(n int64) error {
-	return os.WriteFile(filepath.Join(g.dir, "pids.max"), strconv.AppendInt(nil, n, 10), 0)
+	return put(g.dir+"/pids.max", n)
 }
 
 // enter calls start, which forks with sys, so that the child is born in the group.
@@ -147,12 +170,12 @@ func (g *cgroup) enter(sys *syscall.SysProcAttr, start func() error) error {
 	case g == nil:
 		return start()
 	case g.home == "":
-		dir, err := os.Open(g.dir)
+		fd, err := fastsys.Openat(unix.AT_FDCWD, g.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return err
+			return fmt.Errorf("open %s: %w", g.dir, err)
 		}
-		defer dir.Close()
-		sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
+		defer fastsys.Close(fd)
+		sys.UseCgroupFD, sys.CgroupFD = true, fd
 		return start()
 	}
 	runtime.LockOSThread()
@@ -172,13 +195,20 @@ func (g *cgroup) enter(sys *syscall.SysProcAttr, start func() error) error {
 
 // moveThread puts the calling thread into the version 1 group in dir.
 func moveThread(dir string) error {
-	fd, err := unix.Open(filepath.Join(dir, "tasks"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
+	return put(dir+"/tasks", int64(unix.Gettid()))
+}
+
+// put writes a number to a file of a control group.
+func put(path string, n int64) error {
+	fd, err := fastsys.Openat(unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_, err = fastsys.Write(fd, strconv.AppendInt(nil, n, 10))
+		_ = fastsys.Close(fd) // what was written counts
 	}
-	defer unix.Close(fd)
-	_, err = unix.Write(fd, strconv.AppendInt(nil, int64(unix.Gettid()), 10))
-	return err
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
 }
 
 // freeze keeps the group's processes from making more: a fork bomb that is being killed

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"airlock/internal/fastsys"
 )
 
 // A folder is an open folder. What it does, it does to a single name in it, and it never
@@ -34,7 +36,7 @@ func openRoot(path string) (folder, error) {
 
 func openat(at int, name string, flags int, perm uint32) (fd int, err error) {
 	err = retry(func() error {
-		fd, err = unix.Openat(at, name, flags, perm)
+		fd, err = fastsys.Openat(at, name, flags, perm)
 		return err
 	})
 	return fd, err
@@ -49,7 +51,7 @@ func retry(f func() error) error {
 	}
 }
 
-func (f folder) close() { _ = unix.Close(f.fd) }
+func (f folder) close() { _ = fastsys.Close(f.fd) }
 
 // open opens the folder of a name; errNoFolder says that it is something else.
 func (f folder) open(name string) (folder, error) {
@@ -60,7 +62,7 @@ func (f folder) open(name string) (folder, error) {
 	return folder{fd}, err
 }
 
-func (f folder) mkdir(name string, perm uint32) error { return unix.Mkdirat(f.fd, name, perm) }
+func (f folder) mkdir(name string, perm uint32) error { return fastsys.Mkdirat(f.fd, name, perm) }
 func (f folder) symlink(text, name string) error      { return unix.Symlinkat(text, f.fd, name) }
 func (f folder) rename(from, to string) error         { return unix.Renameat(f.fd, from, f.fd, to) }
 
@@ -89,7 +91,7 @@ func (f folder) stat() (stat, error) { return fstat(f.fd) }
 
 func fstat(fd int) (stat, error) {
 	var st unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+	if err := retry(func() error { return fastsys.Fstat(fd, &st) }); err != nil {
 		return stat{}, err
 	}
 	return statOf(&st), nil
@@ -166,7 +168,7 @@ func (f folder) mkfifo(name string) (file, error) {
 		return file{-1}, err
 	}
 	if st, err := fstat(fd); err != nil || st.kind != kindFIFO {
-		_ = unix.Close(fd)
+		_ = fastsys.Close(fd)
 		return file{-1}, errors.Join(err, ErrExists)
 	}
 	return file{fd}, nil
@@ -189,7 +191,7 @@ func (f file) Write(p []byte) (int, error) {
 	for done < len(p) {
 		var n int
 		err := retry(func() (err error) {
-			n, err = unix.Write(f.fd, p[done:])
+			n, err = fastsys.Write(f.fd, p[done:])
 			return err
 		})
 		if err != nil {
@@ -213,15 +215,15 @@ func (f file) truncate(size int64) error {
 	return retry(func() error { return unix.Ftruncate(f.fd, size) })
 }
 
-func (f file) close() error               { return unix.Close(f.fd) }
-func (f file) own(uid, gid int) error     { return unix.Fchown(f.fd, uid, gid) }
-func (f file) chmod(perm uint32) error    { return unix.Fchmod(f.fd, perm) }
+func (f file) close() error               { return fastsys.Close(f.fd) }
+func (f file) own(uid, gid int) error     { return fastsys.Fchown(f.fd, uid, gid) }
+func (f file) chmod(perm uint32) error    { return fastsys.Fchmod(f.fd, perm) }
 func (f file) xattr(name, v string) error { return unix.Fsetxattr(f.fd, name, []byte(v), 0) }
 
 func (f file) times(t time.Time) error {
 	ts := times(t)
 	// The name is empty: the descriptor itself is meant. Kernels without AT_EMPTY_PATH here know it by /proc.
-	err := futimens(f.fd, &ts)
+	err := fastsys.Futimens(f.fd, &ts)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
 		return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(f.fd), ts[:], 0)
 	}
@@ -263,7 +265,7 @@ func (f folder) read(name string) (file, stat, error) {
 		err = ErrKind
 	}
 	if err != nil {
-		_ = unix.Close(fd)
+		_ = fastsys.Close(fd)
 		return file{-1}, st, err
 	}
 	return file{fd}, st, nil
@@ -271,7 +273,7 @@ func (f folder) read(name string) (file, stat, error) {
 
 func (f file) Read(p []byte) (n int, err error) {
 	err = retry(func() error {
-		n, err = unix.Read(f.fd, p)
+		n, err = fastsys.Read(f.fd, p)
 		return err
 	})
 	if n == 0 && err == nil && len(p) > 0 {
