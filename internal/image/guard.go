@@ -17,7 +17,7 @@ const (
 
 var (
 	errStalled = errors.New("the registry went silent")
-	errPlain   = errors.New("its registry does not speak TLS; if that is meant, add --insecure")
+	errPlain   = errors.New("it is not asked without TLS; if that is meant, `airlock image pull --insecure` does")
 )
 
 func newTransport(stall time.Duration) *http.Transport {

@@ -28,6 +28,8 @@ type remote struct {
 	own    *http.Transport // nil when it is the store's
 	m      *manifest
 
+	anonymous bool // there are no credentials for it
+
 	mu   sync.Mutex
 	held []func() // releases what was fetched
 }
@@ -41,11 +43,11 @@ func newRemote(ctx context.Context, s *Store, r Reference, insecure bool) (*remo
 		}
 	}
 	repo := ref.Context()
-	auth, err := authn.Resolve(ctx, s.opts.Keychain, repo)
+	auth, err := s.credentials(ctx, repo)
 	if err != nil {
-		return nil, fmt.Errorf("credentials for %s, from Docker's config.json: %w", repo.RegistryStr(), err)
+		return nil, fmt.Errorf("credentials for %s: %w", hostOf(repo.Registry), &said{err})
 	}
-	rm := &remote{store: s, ref: ref}
+	rm := &remote{store: s, ref: ref, anonymous: auth == authn.Anonymous}
 	base := s.opts.Transport
 	if base == nil {
 		rm.own = newTransport(s.opts.Stall)

@@ -3,15 +3,12 @@ package image
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
@@ -51,7 +48,7 @@ func transient(err error) bool {
 		}
 		return false
 	}
-	if errors.Is(err, errPlain) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, errStalled) ||
@@ -94,46 +91,3 @@ func (s *Store) pause(ctx context.Context, n int, err error) error {
 		return nil
 	}
 }
-
-// explain says what a person can do about a registry's refusal.
-func (r *remote) explain(err error) error {
-	host := r.ref.Context().RegistryStr()
-	terr, ok := errors.AsType[*transport.Error](err)
-	switch {
-	case !ok && errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody answers at %s: %w", host, err)
-	case !ok:
-		return err
-	}
-	err = &said{err}
-	switch terr.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("registry %s refuses; `docker login %s` keeps credentials where airlock finds them, and a name that does not exist is refused, too: %w", host, host, err)
-	case http.StatusNotFound:
-		return fmt.Errorf("registry %s does not have it: %w", host, err)
-	case http.StatusTooManyRequests:
-		return fmt.Errorf("registry %s has been asked too often; `docker login %s` or wait: %w", host, host, err)
-	}
-	return err
-}
-
-// A said error repeats words of a registry's.
-type said struct{ err error }
-
-const maxSaid = 1000 // bytes
-
-// Error is one line of a bounded length, with nothing that a terminal does not show.
-func (e *said) Error() string {
-	text := strings.ToValidUTF8(e.err.Error(), "")
-	if len(text) > maxSaid {
-		text = strings.ToValidUTF8(text[:maxSaid], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, text)
-}
-
-func (e *said) Unwrap() error { return e.err }

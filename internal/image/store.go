@@ -32,7 +32,7 @@ const (
 type Options struct {
 	Limits Limits
 
-	// Keychain has the credentials of registries. Nil: Docker's config.json and its helpers, or podman's.
+	// Keychain has the credentials of registries. Nil: Docker's config.json and its helpers, or podman's auth.json.
 	Keychain authn.Keychain
 
 	// Transport speaks to registries. Nil: one of the store's own, with the environment's proxies.
@@ -68,9 +68,6 @@ func Open(dir string, opts *Options) (*Store, error) {
 		s.opts = *opts
 	}
 	s.opts.Limits = s.opts.Limits.orDefault()
-	if s.opts.Keychain == nil {
-		s.opts.Keychain = authn.DefaultKeychain
-	}
 	if s.opts.Backoff <= 0 {
 		s.opts.Backoff = 300 * time.Millisecond
 	}
