@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 
 	"airlock/internal/planner"
@@ -235,12 +234,10 @@ func interruptibly(ctx context.Context, do func(context.Context) error) error {
 // leaving ends a session when the program is told to end, and keeps an interrupt from
 // ending it: what runs takes those itself.
 type leaving struct {
+	lastSignal
 	in     chan os.Signal
 	cancel context.CancelFunc
 	done   chan struct{}
-
-	mu   sync.Mutex
-	last syscall.Signal
 }
 
 func leavingOn(ctx context.Context) (context.Context, *leaving) {
@@ -255,9 +252,7 @@ func leavingOn(ctx context.Context) (context.Context, *leaving) {
 				if sig == os.Interrupt {
 					continue
 				}
-				l.mu.Lock()
-				l.last, _ = sig.(syscall.Signal)
-				l.mu.Unlock()
+				l.note(sig)
 				cancel()
 			case <-ctx.Done():
 				return
@@ -278,10 +273,8 @@ func (l *leaving) stop() {
 
 // err is how a session ends that a signal ended; nil for one that was left.
 func (l *leaving) err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.last == 0 {
-		return nil
+	if code := l.code(); code != 0 {
+		return fail(code, nil)
 	}
-	return fail(exitSignalBase+int(l.last), nil)
+	return nil
 }

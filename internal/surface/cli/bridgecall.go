@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,51 +18,6 @@ import (
 	"airlock/internal/tool"
 	"airlock/internal/tool/bridge"
 )
-
-// endSignals end a context with the first signal that asks the program to end, and keep
-// which that was.
-type endSignals struct {
-	in   chan os.Signal
-	done chan struct{}
-
-	mu   sync.Mutex
-	last syscall.Signal
-}
-
-func endOnSignal(ctx context.Context) (context.Context, *endSignals) {
-	ctx, cancel := context.WithCancel(ctx)
-	s := &endSignals{in: make(chan os.Signal, 4), done: make(chan struct{})}
-	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	go func() {
-		defer close(s.done)
-		defer cancel()
-		for got := range s.in {
-			sig, _ := got.(syscall.Signal)
-			s.mu.Lock()
-			s.last = sig
-			s.mu.Unlock()
-			cancel()
-		}
-	}()
-	return ctx, s
-}
-
-// stop gives signals their usual meaning back.
-func (s *endSignals) stop() {
-	signal.Stop(s.in)
-	close(s.in)
-	<-s.done
-}
-
-// code is the exit code that a signal makes, or 0.
-func (s *endSignals) code() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == 0 {
-		return 0
-	}
-	return exitSignalBase + int(s.last)
-}
 
 // settling decides on change sets, one at a time.
 type settling struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -13,13 +12,11 @@ import (
 // interrupt is handed on, the second ends the command, the third ends the sandbox. A
 // request to terminate is handed on, and after a while insisted upon.
 type signals struct {
+	lastSignal
 	forward chan string
 	cancel  context.CancelFunc
 	in      chan os.Signal
 	done    chan struct{}
-
-	mu   sync.Mutex
-	last syscall.Signal // the last that came
 }
 
 // terminateGrace is how long a command may take to end itself after SIGTERM.
@@ -52,8 +49,8 @@ func (s *signals) loop(ctx context.Context) {
 			if !ok {
 				return
 			}
-			sig, _ := got.(syscall.Signal)
-			s.note(sig)
+			s.note(got)
+			sig := s.last()
 			count++
 			if count == 1 && sig == syscall.SIGINT {
 				s.send(signalName(sig)) // a person who waits longer says so
@@ -80,12 +77,6 @@ func (s *signals) escalate(count int, sig syscall.Signal) {
 	}
 }
 
-func (s *signals) note(sig syscall.Signal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = sig
-}
-
 func (s *signals) send(name string) {
 	select {
 	case s.forward <- name:
@@ -106,29 +97,14 @@ func (s *signals) stop() {
 	s.cancel()
 }
 
-// code is the exit code for a run that a signal ended, or 0.
-func (s *signals) code() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == 0 {
-		return 0
-	}
-	return exitSignalBase + int(s.last)
-}
-
 // ending reports whether the program was told to end: nobody is to be asked any more.
 func (s *signals) ending() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last == syscall.SIGTERM || s.last == syscall.SIGHUP
+	sig := s.last()
+	return sig == syscall.SIGTERM || sig == syscall.SIGHUP
 }
 
 // name is the signal that ended a run.
-func (s *signals) name() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return signalName(s.last)
-}
+func (s *signals) name() string { return signalName(s.last()) }
 
 // interruptible ends the context when the person interrupts a question.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
