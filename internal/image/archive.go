@@ -13,12 +13,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // maxArchived is how many files a docker-archive may have. Each layer has three at most.
 const maxArchived = 100_000
 
-// An archive is an image in a file that `docker save` wrote. Its layers are read where they are.
+// An archive is an image in a file that `docker save` wrote, or in an OCI layout that was packed with tar. Its layers are
+// read where they are.
 type archive struct {
 	store *Store
 	tag   string
@@ -50,6 +53,12 @@ func (a *archive) manifest(ctx context.Context) (*manifest, error) {
 	if err := a.index(ctx); err != nil {
 		return nil, err
 	}
+	if _, saved := a.files["manifest.json"]; !saved { // docker save has written one since it began
+		if _, packed := a.files["index.json"]; packed {
+			return a.packedLayout(ctx)
+		}
+		return nil, fmt.Errorf("%s is no archive that docker save wrote: it has no manifest.json", a.f.Name())
+	}
 	chosen, err := a.tagged()
 	if err != nil {
 		return nil, err
@@ -74,6 +83,39 @@ func (a *archive) manifest(ctx context.Context) (*manifest, error) {
 	}
 	a.m, a.paths = m, chosen.Layers
 	return m, nil
+}
+
+// packedLayout reads the archive as the OCI layout that it holds.
+func (a *archive) packedLayout(ctx context.Context) (*manifest, error) {
+	data, err := a.read("index.json")
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := pick(data, a.tag, "docker-archive:"+a.f.Name())
+	if err != nil {
+		return nil, err
+	}
+	if data, err = a.small(ctx, chosen, true); err != nil {
+		return nil, fmt.Errorf("manifest %s: %w", chosen.Digest, err)
+	}
+	if a.m, err = a.store.follow(ctx, a, data, chosen.Digest.String()); err != nil {
+		return nil, err
+	}
+	for _, l := range a.m.layers {
+		a.paths = append(a.paths, blobName(l.digest))
+	}
+	return a.m, nil
+}
+
+func (a *archive) small(_ context.Context, d v1.Descriptor, _ bool) ([]byte, error) {
+	if d.Digest.Hex == "" {
+		return nil, fmt.Errorf("%w: it names something without a digest", ErrCorrupt)
+	}
+	data, err := a.read(blobName(d.Digest))
+	if err != nil {
+		return nil, err
+	}
+	return data, checkSmall(data, d.Digest)
 }
 
 // index notes where what is. The content is passed over.

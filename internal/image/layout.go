@@ -66,11 +66,7 @@ func (l *layout) manifest(ctx context.Context) (*manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	var index v1.IndexManifest
-	if err := json.Unmarshal(data, &index); err != nil {
-		return nil, fmt.Errorf("%w: index.json: %w", ErrCorrupt, err)
-	}
-	chosen, err := l.tagged(index.Manifests)
+	chosen, err := pick(data, l.tag, "oci:"+l.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -81,28 +77,34 @@ func (l *layout) manifest(ctx context.Context) (*manifest, error) {
 	return l.m, err
 }
 
-// tagged chooses by the tag, and by this machine's platform.
-func (l *layout) tagged(all []v1.Descriptor) (v1.Descriptor, error) {
+// pick chooses of an index.json by the tag, and by this machine's platform. where is how the layout was asked for.
+func pick(data []byte, asked, where string) (v1.Descriptor, error) {
+	var index v1.IndexManifest
+	if err := json.Unmarshal(data, &index); err != nil {
+		return v1.Descriptor{}, fmt.Errorf("%w: index.json: %w", ErrCorrupt, err)
+	}
 	var tags []string
 	var found []v1.Descriptor
-	for _, d := range all {
+	for _, d := range index.Manifests {
 		tag := d.Annotations[refName]
 		if tag != "" && !slices.Contains(tags, tag) && len(tags) < 20 {
 			tags = append(tags, tag)
 		}
-		if l.tag == "" || tag == l.tag || d.Annotations[containerdName] == l.tag || d.Digest.String() == l.tag {
+		if asked == "" || tag == asked || d.Annotations[containerdName] == asked || d.Digest.String() == asked {
 			found = append(found, d)
 		}
 	}
 	switch {
-	case len(found) == 0 && l.tag != "":
-		return v1.Descriptor{}, fmt.Errorf("%w: the layout has no %q, but: %.500q", ErrNotFound, l.tag, strings.Join(tags, ", "))
-	case len(found) == 0:
+	case len(index.Manifests) == 0:
 		return v1.Descriptor{}, fmt.Errorf("%w: the layout is empty", ErrNotFound)
+	case len(found) == 0 && len(tags) == 0:
+		return v1.Descriptor{}, fmt.Errorf("%w: the layout has no tags; write %s, or a digest behind it", ErrNotFound, where)
+	case len(found) == 0:
+		return v1.Descriptor{}, fmt.Errorf("%w: the layout has no %q, but: %.500q", ErrNotFound, asked, strings.Join(tags, ", "))
 	case len(found) == 1:
 		return found[0], nil
-	case l.tag == "" && len(tags) > 1:
-		return v1.Descriptor{}, fmt.Errorf("%w: the layout has several; write oci:%s:TAG with one of: %.500q", ErrReference, l.dir, strings.Join(tags, ", "))
+	case asked == "" && len(tags) > 1:
+		return v1.Descriptor{}, fmt.Errorf("%w: the layout has several; write %s:TAG with one of: %.500q", ErrReference, where, strings.Join(tags, ", "))
 	}
 	return choose(found)
 }

@@ -109,6 +109,7 @@ func TestLayersArePackedInAnyWay(t *testing.T) {
 		{"not at all", static.NewLayer(data, types.OCIUncompressedLayer)},
 		{"with much behind its end", layerOfTar(t, long)},
 		{"without the tar's end", static.NewLayer(data[:1024], types.OCIUncompressedLayer)},
+		{"without what fills its last block", static.NewLayer(data[:513], types.OCIUncompressedLayer)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -59,6 +59,10 @@ func ParseReference(s string) (Reference, error) {
 			return bad("%v", err)
 		}
 		return Reference{Kind: k, Path: abs}, nil
+	case isForeign(s) && kind == "oci-archive":
+		return bad("write docker-archive: in place of oci-archive:, which reads an OCI layout in a tar, too")
+	case isForeign(s):
+		return bad("airlock asks no daemon; put it into a file with `docker save` or `podman save`, and write docker-archive:FILE")
 	case strings.HasPrefix(path, "//"):
 		return bad("it is a URL; leave %s:// out", kind)
 	case strings.HasPrefix(s, ".") || strings.HasPrefix(s, "/"):
@@ -78,6 +82,12 @@ func isKind(s string) bool {
 	return ok && (k == OCI || k == DockerArchive || k == Dir)
 }
 
+// isForeign tells whether s begins as what other programs call an image that is no registry's.
+func isForeign(s string) bool {
+	kind, _, ok := strings.Cut(s, ":")
+	return ok && slices.Contains([]string{"oci-archive", "docker-daemon", "containers-storage"}, kind)
+}
+
 // isNoName tells whether a part of a repository's name is one that no registry has. ".." would be
 // another path of the registry's.
 func isNoName(part string) bool {
@@ -92,7 +102,7 @@ func (r Reference) String() string {
 	// Docker Hub is known by another name than the host that answers for it.
 	full := r.remote.Name()
 	if hub, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
-		if short, ok := strings.CutPrefix(hub, "library/"); ok && !isKind(short) {
+		if short, ok := strings.CutPrefix(hub, "library/"); ok && !isKind(short) && !isForeign(short) {
 			return short
 		}
 		return "docker.io/" + hub

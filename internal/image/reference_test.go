@@ -22,6 +22,7 @@ func TestReferences(t *testing.T) {
 		"index.docker.io/library/alpine":     "alpine:latest",
 		"docker-archive":                     "docker.io/library/docker-archive:latest", // without the host, it would be a file's
 		"docker.io/library/oci:1":            "docker.io/library/oci:1",
+		"oci-archive":                        "docker.io/library/oci-archive:latest",
 		"someone/thing":                      "docker.io/someone/thing:latest",
 		"ghcr.io/x/y:1":                      "ghcr.io/x/y:1",
 		"ghcr.io/x/y@" + digest:              "ghcr.io/x/y@" + digest,
@@ -54,6 +55,9 @@ func TestReferences(t *testing.T) {
 		"oci:":                             "a path has to follow oci:",
 		"dir:":                             "a path has to follow dir:",
 		"docker-archive:":                  "a path has to follow docker-archive:",
+		"oci-archive:/x.tar:1":             "docker-archive:",
+		"docker-daemon:alpine:3.20":        "docker save",
+		"containers-storage:alpine":        "podman save",
 		"ghcr.io/x/y@sha256:12":            "sha256",
 		"a/../b":                           "alpine:3.20",
 		strings.Repeat("a", 5000):          "longer than",
@@ -70,7 +74,7 @@ func TestReferences(t *testing.T) {
 }
 
 func FuzzParseReference(f *testing.F) {
-	for _, s := range []string{"alpine", "a/b:c", "ghcr.io/x/y@sha256:" + strings.Repeat("0", 64), "oci:a:b", "dir:/", "docker-archive:x", "docker-archive", "[::1]:5000/a", "localhost:5000/a:b@c", "http://x"} {
+	for _, s := range []string{"alpine", "a/b:c", "ghcr.io/x/y@sha256:" + strings.Repeat("0", 64), "oci:a:b", "dir:/", "docker-archive:x", "docker-archive", "oci-archive", "docker-daemon:x", "[::1]:5000/a", "localhost:5000/a:b@c", "http://x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

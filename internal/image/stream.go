@@ -105,10 +105,10 @@ func wrongDigest(want v1.Hash, got, what string) error {
 	return fmt.Errorf("%w: %s it has %s:%s instead of %s", ErrCorrupt, what, want.Algorithm, got, want)
 }
 
-// ended is a tar with the two empty blocks that some builders leave out. Whether it is cut off is
-// told by its digest.
+// ended is a tar with the two empty blocks that some builders leave out, and `umoci insert` with them what fills the last
+// file's block. Whether it is cut off is told by its digest.
 func ended(r io.Reader) io.Reader {
-	return io.MultiReader(r, bytes.NewReader(make([]byte, 1024)))
+	return io.MultiReader(r, bytes.NewReader(make([]byte, 511+1024)))
 }
 
 // readAll reads what must not be longer than limit.
