@@ -61,7 +61,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code": code, "var": variable, "until": untilIt, "setid": setID, "json": jsonIs, "clean": clean, "many": many,
-			"model": m.start, "requests": m.requests,
+			"model": m.start, "requests": m.requests, "registry": realRegistry,
 		},
 	})
 }

@@ -2,16 +2,10 @@ package image_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
-	numbers "math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,9 +14,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"airlock/internal/image"
+	"airlock/internal/image/imagetest"
 )
 
 // An internet is a few hosts with names and TLS, which are all on the loopback.
@@ -38,26 +32,11 @@ type internet struct {
 
 func newInternet(t *testing.T) *internet {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, key, err := imagetest.Certificate("*.example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: numbers.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"*.example.com", "localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &internet{at: map[string]string{}, heard: map[string][]string{}, roots: x509.NewCertPool()}
-	n.cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	n.key = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	n := &internet{cert: cert, key: key, at: map[string]string{}, heard: map[string][]string{}, roots: x509.NewCertPool()}
 	if n.pair, err = tls.X509KeyPair(n.cert, n.key); err != nil {
 		t.Fatal(err)
 	}

@@ -133,9 +133,11 @@ func TestCredentialsThatCannotBeHad(t *testing.T) {
 			}
 		}
 		write(t, filepath.Join(dir, "docker/config.json"), login("127.0.0.1:1", "secret"))
-		if err := os.Chmod(filepath.Join(dir, "docker"), 0o000); err != nil {
+		closed := filepath.Join(dir, "docker")
+		if err := os.Chmod(closed, 0o000); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = os.Chmod(closed, 0o700) }) // or the test's folder cannot be removed
 		cmd := childCommand(t, filepath.Join(dir, "images"), "127.0.0.1:1/a:1")
 		cmd.Env = append(cmd.Env, "HOME="+dir, "DOCKER_CONFIG="+filepath.Join(dir, "docker"))
 		if os.Geteuid() == 0 { // whom no mode keeps out

@@ -1,94 +1,30 @@
 package image_test
 
 import (
-	"bytes"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"airlock/internal/image"
+	"airlock/internal/image/imagetest"
 )
 
 // realRegistry starts Debian's docker-registry with TLS, which lets ann in alone, and gives its address.
 func realRegistry(t *testing.T, n *internet) string {
 	t.Helper()
 	tools(t, "docker-registry")
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"cert.pem": string(n.cert), "key.pem": string(n.key),
-		"htpasswd": "ann:$2b$04$DeEWdQNJQwbymWAt/OuvHe356XuacvpmKQvJw1KdQw.TeHqOR/r7e\n", // secret
-	} {
-		write(t, filepath.Join(dir, name), text)
-	}
-	for range 3 { // somebody may take the port before the registry does
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(dir, "config.yml"), fmt.Sprintf(`version: 0.1
-log: {level: error, accesslog: {disabled: true}}
-storage: {filesystem: {rootdirectory: %[1]s/data}}
-http: {addr: "%[2]s", secret: test, tls: {certificate: %[1]s/cert.pem, key: %[1]s/key.pem}}
-auth: {htpasswd: {realm: test, path: %[1]s/htpasswd}}
-`, dir, addr))
-		if serve(t, n, addr, filepath.Join(dir, "config.yml")) {
-			return addr
-		}
-	}
-	t.Fatal("docker-registry does not answer")
-	return ""
-}
-
-// serve runs a registry until the test's end, and reports whether it answers.
-func serve(t *testing.T, n *internet, addr, config string) bool {
-	t.Helper()
-	var said bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "docker-registry", "serve", config)
-	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none") // later versions look for a collector
-	if err := cmd.Start(); err != nil {
+	addr, end, err := imagetest.Serve(t.Context(), t.TempDir(), n.cert, n.key)
+	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // it is killed
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: n.roots}, DisableKeepAlives: true}
-	client := &http.Client{Transport: tr, Timeout: 5 * time.Second}
-	for {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/v2/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp, err := client.Do(req); err == nil {
-			return resp.Body.Close() == nil && resp.StatusCode == http.StatusUnauthorized
-		}
-		select {
-		case <-ended:
-			t.Logf("docker-registry ended: %s", said.String())
-			return false
-		case <-time.After(5 * time.Millisecond): // until it listens
-		}
-	}
+	t.Cleanup(end)
+	return addr
 }
 
 // toRegistry has skopeo push to it.

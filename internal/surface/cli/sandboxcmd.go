@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -231,7 +233,11 @@ func (p *Program) failedOne(ctx context.Context, arg string, err error) *failure
 	if code, ok := errors.AsType[*codeError](err); ok && code.err == nil {
 		text = "it failed; see above"
 	}
-	p.say("%s: %s", printable(arg), text)
+	if strings.Contains(text, strconv.Quote(arg)) { // an image's error names it
+		p.say("%s", text)
+	} else {
+		p.say("%s: %s", printable(arg), text)
+	}
 	return &failure{ID: arg, Error: text}
 }
 
