@@ -132,7 +132,7 @@ func (a *archive) index(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %s is no archive that docker save wrote: %w", ErrCorrupt, a.f.Name(), err)
+			return fmt.Errorf("%s is no archive that docker save wrote: %w", a.f.Name(), err)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

@@ -91,9 +91,9 @@ func explainReach(host string, err error) error {
 	dns, _ := errors.AsType[*net.DNSError](err)
 	switch {
 	case stranger && runtime.GOOS == "linux":
-		return fmt.Errorf("the certificate of %s is by nobody whom this machine trusts; if you do, set SSL_CERT_FILE to a file with the certificate of its authority: %w", host, said)
+		return fmt.Errorf("this machine does not trust the certificate of %s; if you do, set SSL_CERT_FILE to a file with the certificate of its authority: %w", host, said)
 	case stranger:
-		return fmt.Errorf("the certificate of %s is by nobody whom this machine trusts; if you do, add the certificate of its authority to the system's: %w", host, said)
+		return fmt.Errorf("this machine does not trust the certificate of %s; if you do, add the certificate of its authority to the system's: %w", host, said)
 	case bad:
 		return fmt.Errorf("the certificate of %s does not hold; whoever runs it has to renew it: %w", host, said)
 	case errors.Is(err, http.ErrSchemeMismatch):

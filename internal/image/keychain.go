@@ -136,7 +136,7 @@ func (k *keychain) ask(ctx context.Context, helper, key string) (types.AuthConfi
 	defer cancel()
 	program := "docker-credential-" + helper
 	if _, err := exec.LookPath(program); err != nil {
-		return types.AuthConfig{}, fmt.Errorf("%s is not to be found; install it, or take %q out of %s: %w", program, helper, k.file, err)
+		return types.AuthConfig{}, fmt.Errorf("%s is not on PATH; install it, or take %q out of %s", program, helper, k.file)
 	}
 	found, err := client.Get(func(args ...string) client.Program {
 		cmd := exec.CommandContext(ctx, program, args...) // in our process group: it may ask on the terminal

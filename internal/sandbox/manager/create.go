@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"time"
@@ -188,7 +187,7 @@ func (m *Manager) prepare(ctx context.Context, r *row, req *Request) error {
 	}
 	img, err := m.opts.Images.Use(ctx, req.Image, req.Pull, owner(i.ID), req.Progress)
 	if err != nil {
-		return fmt.Errorf("image %s: %w", req.Image, err)
+		return err // which names the image
 	}
 	i.lay(img)
 	return nil

@@ -61,7 +61,7 @@ type Options struct {
 // programs.
 type Images interface {
 	// Use makes an image ready, and holds it for an owner until that releases it. pull is Request's,
-	// progress what Request.Progress was.
+	// progress what Request.Progress was. Its errors name the image.
 	Use(ctx context.Context, ref, pull, owner string, progress any) (*Image, error)
 
 	// Hold holds for another owner what is held for one already.
