@@ -81,6 +81,7 @@ func wire() (*cli.Program, func(), error) {
 	return p, func() {
 		box.end()
 		kept.end()
+		driver.Close()
 		closeRecord()
 	}, nil
 }

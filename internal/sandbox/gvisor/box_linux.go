@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"airlock/agent"
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/gvisor/launch"
 )
 
 // box is one sandbox and the process that keeps it.
@@ -24,7 +24,7 @@ type box struct {
 	dir     string // of this sandbox, below the driver's run folder
 	lock    *os.File
 	started time.Time
-	cmd     *exec.Cmd
+	keeper  *launch.Keeper
 	control *net.UnixConn
 	client  *agent.Client
 	notes   []string
@@ -40,7 +40,6 @@ type box struct {
 	mu      sync.Mutex
 	ended   *ending // what the keeper said of the sandbox's end
 	closing bool
-	waitErr error
 
 	closeOnce sync.Once
 	closeErr  error
@@ -52,10 +51,7 @@ const lastWords = time.Second
 
 // watch waits for the keeper's end.
 func (b *box) watch() {
-	err := b.cmd.Wait()
-	b.mu.Lock()
-	b.waitErr = err
-	b.mu.Unlock()
+	_, _ = b.keeper.Process.Wait() // why it ended, it has said itself
 	// What it said last, which is how the sandbox ended, is read before anybody asks.
 	b.control.SetReadDeadline(time.Now().Add(lastWords))
 	select {
@@ -89,8 +85,8 @@ func (b *box) listen() {
 	}
 }
 
-// call makes a request of the keeper, with a file if there is one.
-func (b *box) call(ctx context.Context, req request, file *os.File) (reply, error) {
+// call makes a request of the keeper, with the files that belong to it.
+func (b *box) call(ctx context.Context, req request, files ...*os.File) (reply, error) {
 	b.calls.Lock()
 	defer b.calls.Unlock()
 	data, err := json.Marshal(req)
@@ -98,8 +94,12 @@ func (b *box) call(ctx context.Context, req request, file *os.File) (reply, erro
 		return reply{}, err
 	}
 	var oob []byte
-	if file != nil {
-		oob = unix.UnixRights(int(file.Fd()))
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		oob = unix.UnixRights(fds...)
 	}
 	if _, _, err := b.control.WriteMsgUnix(data, oob, nil); err != nil {
 		return reply{}, b.endErr(err)
@@ -132,6 +132,7 @@ func (b *box) letGo() {
 	b.mu.Unlock()
 	b.control.Close()
 	b.lock.Close()
+	b.keeper.Forget()
 }
 
 func (b *box) ID() string            { return b.spec.ID }
@@ -247,11 +248,11 @@ func (b *box) abandon() error {
 	if b.control != nil {
 		b.control.CloseWrite()
 	}
-	if b.cmd != nil && b.cmd.Process != nil {
+	if b.keeper != nil {
 		select {
 		case <-b.done:
 		case <-time.After(keeperGrace):
-			b.cmd.Process.Kill()
+			b.keeper.Process.Kill()
 			<-b.done
 		}
 	}
@@ -260,6 +261,9 @@ func (b *box) abandon() error {
 	}
 	if b.control != nil {
 		b.control.Close()
+	}
+	if b.keeper != nil {
+		b.keeper.Forget()
 	}
 	if b.dir == "" {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/gvisor/launch"
 )
 
 // Options are the settings of a Driver. StateDir is required.
@@ -48,6 +49,18 @@ func New(opts *Options) *Driver {
 
 // Name is "gvisor".
 func (d *Driver) Name() string { return "gvisor" }
+
+// Ahead starts what the next sandbox needs whatever it will be, so that it starts some milliseconds
+// sooner: for programs that know before they know what. Close ends it if nothing used it.
+func (d *Driver) Ahead(ctx context.Context) {
+	engine, err := d.engine(ctx)
+	if err == nil { // else the start says so
+		launch.Ahead(engine)
+	}
+}
+
+// Close ends what was started ahead. Sandboxes are closed by themselves.
+func (d *Driver) Close() { launch.End() }
 
 func (d *Driver) runDir() string { return filepath.Join(d.opts.StateDir, "run") }
 

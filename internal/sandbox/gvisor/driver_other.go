@@ -91,6 +91,12 @@ func (*Driver) Ended(string) (Ending, bool) { return Ending{}, false }
 // Forget does nothing.
 func (*Driver) Forget(string) {}
 
+// Ahead starts nothing.
+func (*Driver) Ahead(context.Context) {}
+
+// Close has nothing to end.
+func (*Driver) Close() {}
+
 // Fork refuses.
 func (*Driver) Fork(context.Context, sandbox.Lasting, []*sandbox.LastingSpec) ([]sandbox.Lasting, error) {
 	return nil, unavailable()

@@ -19,6 +19,7 @@ import (
 	"gvisor.dev/gvisor/runsc/cli/maincli"
 
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/gvisor/launch"
 )
 
 // Dispatch runs the process of the engine that the program's name, argv[0], asks for,
@@ -32,7 +33,7 @@ func Dispatch(name string) {
 		}
 		maincli.Main()
 		os.Exit(0)
-	case base == KeeperName:
+	case base == launch.KeeperName:
 		Keep()
 	case base == probeName:
 		os.Exit(0)

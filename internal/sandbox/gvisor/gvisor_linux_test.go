@@ -16,6 +16,7 @@ import (
 
 	"airlock/internal/sandbox"
 	"airlock/internal/sandbox/gvisor"
+	"airlock/internal/sandbox/gvisor/launch"
 	"airlock/internal/sandbox/sandboxtest"
 )
 
@@ -217,7 +218,7 @@ func TestOwnerKilled(t *testing.T) {
 			if _, err := fmt.Fscan(out, &id); err != nil || !sandbox.ValidID(id) {
 				t.Fatalf("the owner said %q, %v", id, err)
 			}
-			keepers := childrenNamed(cmd.Process.Pid, gvisor.KeeperName)
+			keepers := childrenNamed(cmd.Process.Pid, launch.KeeperName)
 			if len(keepers) != 1 {
 				t.Fatalf("the owner has %d keepers", len(keepers))
 			}

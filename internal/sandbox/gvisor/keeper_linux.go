@@ -23,6 +23,7 @@ import (
 	"gvisor.dev/gvisor/runsc/specutils"
 
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/gvisor/launch"
 )
 
 // Keep is the main function of a keeper: it starts one sandbox when the driver says so,
@@ -32,9 +33,8 @@ func Keep() {
 	// meant for the driver's terminal is not.
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGPIPE)
 	log.SetTarget(&log.GoogleEmitter{Writer: &log.Writer{Next: io.Discard}})
-	file := os.NewFile(3, "control")
-	unix.CloseOnExec(3)
-	unix.CloseOnExec(4) // the lock: ours alone
+	file := os.NewFile(launch.ControlFD, "control")
+	unix.CloseOnExec(launch.ControlFD)
 	conn, err := net.FileConn(file)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "control socket:", err)
@@ -57,6 +57,7 @@ func Keep() {
 type keeper struct {
 	conn  *net.UnixConn
 	log   *os.File // what goes wrong, for the driver to read
+	lock  *os.File // of the sandbox's folder; kept open, and not handed on
 	plan  *plan
 	conf  *config.Config
 	c     *container.Container // used by the serving goroutine
@@ -74,7 +75,7 @@ type keeper struct {
 
 // serve answers requests until the driver is gone.
 func (k *keeper) serve() int {
-	buf, oob := make([]byte, 1<<20), make([]byte, unix.CmsgSpace(4))
+	buf, oob := make([]byte, 1<<20), make([]byte, unix.CmsgSpace(2*4))
 	for {
 		n, oobn, _, _, err := k.conn.ReadMsgUnix(buf, oob)
 		if err != nil || n == 0 {
@@ -95,24 +96,30 @@ func (k *keeper) send(r reply) {
 	}
 }
 
-// received takes the file out of a packet's control data.
-func received(oob []byte) *os.File {
+// received takes the files out of a packet's control data.
+func received(oob []byte) []*os.File {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil || len(msgs) == 0 {
 		return nil
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) == 0 {
+	if err != nil {
 		return nil
 	}
-	unix.CloseOnExec(fds[0])
-	return os.NewFile(uintptr(fds[0]), "received")
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		unix.CloseOnExec(fd)
+		files[i] = os.NewFile(uintptr(fd), "received")
+	}
+	return files
 }
 
-func (k *keeper) handle(req *request, file *os.File) reply {
-	if file != nil {
-		defer file.Close()
-	}
+func (k *keeper) handle(req *request, files []*os.File) reply {
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
 	switch {
 	case req.Op == opStart && k.plan == nil && req.Plan != nil && otherSource(req.Plan.Source, source()):
 		return reply{
@@ -122,6 +129,10 @@ func (k *keeper) handle(req *request, file *os.File) reply {
 		}
 	case req.Op == opStart && k.plan == nil && req.Plan != nil:
 		k.plan = req.Plan
+		if err := k.take(files); err != nil {
+			return failure(err)
+		}
+		files = nil
 		notes, err := k.start()
 		if err != nil {
 			return failure(err)
@@ -140,11 +151,24 @@ func (k *keeper) handle(req *request, file *os.File) reply {
 	case req.Op == opKeep && k.last != nil:
 		k.kept = true
 		return reply{}
-	case req.Op == opUpper && k.c != nil && file != nil:
-		return failure(k.upper(file))
+	case req.Op == opUpper && k.c != nil && len(files) > 0:
+		return failure(k.upper(files[0]))
 	default:
 		return reply{Error: fmt.Sprintf("request %q makes no sense now", req.Op)}
 	}
+}
+
+// take makes the first file the log, which is standard error from now on, and keeps the second, the
+// lock, as long as this process lives.
+func (k *keeper) take(files []*os.File) error {
+	if len(files) != 2 {
+		return fmt.Errorf("%d files came with the plan, not the log and the lock", len(files))
+	}
+	if err := unix.Dup3(int(files[0].Fd()), int(k.log.Fd()), 0); err != nil {
+		return fmt.Errorf("write to the log: %w", err)
+	}
+	k.lock = files[1]
+	return files[0].Close()
 }
 
 func failure(err error) reply {

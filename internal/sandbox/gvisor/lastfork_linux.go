@@ -102,7 +102,7 @@ func (f *forking) one(ctx context.Context, b *box, engine string, spec *sandbox.
 		err = f.err
 	}
 	if err == nil {
-		_, err = b.call(ctx, request{Op: opRun}, nil)
+		_, err = b.call(ctx, request{Op: opRun})
 		if err != nil {
 			err = fmt.Errorf("start sandbox %s: %w", b.spec.ID, b.explain(ctx, err))
 		}

@@ -83,7 +83,7 @@ func (d *Driver) newLasting(ctx context.Context, spec *sandbox.LastingSpec) (*bo
 func (b *box) handOver(ctx context.Context) (sandbox.Lasting, error) {
 	l, err := b.driver.openDir(ctx, b.dir)
 	if err == nil {
-		_, err = b.call(ctx, request{Op: opKeep}, nil)
+		_, err = b.call(ctx, request{Op: opKeep})
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.abandon())

@@ -19,6 +19,7 @@ import (
 	"airlock/agent"
 	"airlock/internal/mux"
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/gvisor/launch"
 )
 
 // last is what a keeper does more for a sandbox that lasts.
@@ -57,11 +58,11 @@ func newLast(k *keeper, p *lastPlan) *last {
 
 // streams makes the guest's standard input and output: pipes whose other ends the keeper has.
 func (l *last) streams() error {
-	toGuest, in, err := guestPipe()
+	toGuest, in, err := launch.Pipe()
 	if err != nil {
 		return err
 	}
-	out, fromGuest, err := guestPipe()
+	out, fromGuest, err := launch.Pipe()
 	if err != nil {
 		return errors.Join(err, toGuest.Close(), in.Close())
 	}
@@ -211,7 +212,13 @@ func readRequest(conn *net.UnixConn) ([]byte, *os.File, error) {
 	for len(line) < maxLastLine {
 		n, oobn, _, _, err := conn.ReadMsgUnix(buf, oob)
 		if oobn > 0 && file == nil {
-			file = received(oob[:oobn])
+			for i, f := range received(oob[:oobn]) {
+				if i > 0 {
+					f.Close()
+					continue
+				}
+				file = f
+			}
 		}
 		line = append(line, buf[:n]...)
 		if n > 0 && line[len(line)-1] == '\n' {

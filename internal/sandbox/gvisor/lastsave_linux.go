@@ -20,6 +20,7 @@ import (
 	gsandbox "gvisor.dev/gvisor/runsc/sandbox"
 
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/gvisor/launch"
 )
 
 // checkpoint saves the sandbox into dir. The engine counts who has frozen it: afterwards it goes on, or
@@ -176,7 +177,7 @@ func (l *last) runGate(ctx context.Context) (*exec.Cmd, json.RawMessage, error) 
 	defer outW.Close()
 	var said bytes.Buffer
 	cmd := &exec.Cmd{
-		Path: l.plan.Gate[0], Args: l.plan.Gate, Dir: "/", Env: keeperEnv(),
+		Path: l.plan.Gate[0], Args: l.plan.Gate, Dir: "/", Env: launch.Environ(),
 		Stdin: theirs, Stdout: outW, Stderr: &bounded{Buffer: &said, left: maxLog}, ExtraFiles: []*os.File{in},
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	}

@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"airlock/agent"
 	"airlock/internal/sandbox"
+	"airlock/internal/sandbox/gvisor/launch"
 )
 
 func (b *box) start(ctx context.Context, engine string) error {
@@ -37,9 +34,9 @@ func (b *box) start(ctx context.Context, engine string) error {
 			return fmt.Errorf("start sandbox %s: %w", b.spec.ID, err)
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { b.cmd.Process.Kill() })
+	stop := context.AfterFunc(ctx, func() { b.keeper.Process.Kill() })
 	defer stop()
-	rep, err := b.call(ctx, request{Op: opStart, Plan: plan}, nil)
+	rep, err := b.tellPlan(ctx, plan)
 	if err != nil {
 		err = b.explain(ctx, err)
 		if _, ok := errors.AsType[*sandbox.Unavailable](err); ok {
@@ -65,8 +62,12 @@ func (b *box) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*sandbox.Unavailable](err); ok {
 		return err
 	}
-	text, _ := os.ReadFile(filepath.Join(b.dir, "log"))
-	if line := lastLine(string(text)); line != "" && !strings.Contains(line, "level=INFO") {
+	data, _ := os.ReadFile(filepath.Join(b.dir, "log"))
+	text := string(data)
+	if text == "" { // it ended before it had a log
+		text = b.keeper.Said()
+	}
+	if line := lastLine(text); line != "" && !strings.Contains(line, "level=INFO") {
 		return fmt.Errorf("%w (the engine said: %s)", err, line)
 	}
 	return err
@@ -81,82 +82,39 @@ func lastLine(text string) string {
 	return line
 }
 
-// launch starts the keeper: the engine under the name that makes it one. Its stdin and
+// launch has a keeper for the sandbox: the engine under the name that makes it one. Its stdin and
 // stdout are the guest agent's.
 func (b *box) launch(engine string) error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("make the control socket: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
-	defer theirs.Close()
-	conn, err := net.FileConn(ours)
-	ours.Close()
-	if err != nil {
-		return fmt.Errorf("make the control socket: %w", err)
-	}
-	b.control = conn.(*net.UnixConn)
-	toGuest, fromHost, err := guestPipe()
+	k, err := launch.Take(engine)
 	if err != nil {
 		return err
 	}
-	defer toGuest.Close()
-	fromGuest, toHost, err := guestPipe()
+	conn, err := net.FileConn(k.Control)
 	if err != nil {
-		fromHost.Close()
-		return err
+		k.End()
+		return fmt.Errorf("use the control socket: %w", err)
 	}
-	defer toHost.Close()
-	logFile, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer logFile.Close()
-
-	b.cmd = &exec.Cmd{
-		Path: engine, Args: []string{KeeperName}, Dir: "/", Env: keeperEnv(),
-		Stdin: toGuest, Stdout: toHost, Stderr: logFile,
-		ExtraFiles:  []*os.File{theirs, b.lock},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
-	if err := b.cmd.Start(); err != nil {
-		fromHost.Close()
-		fromGuest.Close()
-		return fmt.Errorf("start the engine: %w", err)
-	}
+	k.Control.Close()
+	b.control, b.keeper = conn.(*net.UnixConn), k
 	go b.watch()
 	go b.listen()
 	if b.lasting != nil {
 		// Its keeper makes streams of its own.
-		return errors.Join(fromHost.Close(), fromGuest.Close())
+		return errors.Join(k.In.Close(), k.Out.Close())
 	}
-	b.client = agent.NewClient(duplex{fromGuest, fromHost}, &agent.Options{Logger: b.driver.log, NoHandshake: true})
+	b.client = agent.NewClient(duplex{k.Out, k.In}, &agent.Options{Logger: b.driver.log, NoHandshake: true})
 	return nil
 }
 
-// keeperEnv is what the engine's processes get of the environment: nothing that a
-// person would mind, since the sandbox's monitor is the first thing an attacker meets.
-func keeperEnv() []string {
-	env := []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	for _, name := range []string{"GODEBUG", "GOTRACEBACK"} {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
-		}
-	}
-	return env
-}
-
-// guestPipe makes one direction of the agent's connection, with room for a big frame.
-func guestPipe() (r, w *os.File, err error) {
-	r, w, err = os.Pipe()
+// tellPlan gives the keeper its plan, its log, and its part of the lock: the folder is in use
+// until both have let go of it.
+func (b *box) tellPlan(ctx context.Context, p *plan) (reply, error) {
+	log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the agent's connection: %w", err)
+		return reply{}, err
 	}
-	_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 1<<20) // a smaller pipe works too, slower
-	if err := unix.SetNonblock(int(w.Fd()), true); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("make the agent's connection: %w", err), r.Close(), w.Close())
-	}
-	return r, w, nil
+	defer log.Close()
+	return b.call(ctx, request{Op: opStart, Plan: p}, log, b.lock)
 }
 
 // duplex is the agent's connection: the keeper's stdout and stdin. Not embedded: a file has

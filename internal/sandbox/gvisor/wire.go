@@ -7,13 +7,10 @@ import (
 	"airlock/internal/sandbox"
 )
 
-// KeeperName is the argv[0] under which the program is the keeper of one sandbox.
-const KeeperName = "airlock-keeper"
-
 // The driver and the keeper of a sandbox speak over a socket pair of packets, each one
 // JSON value: a request is answered by one reply; a reply with Ended comes unasked.
 const (
-	opStart = "start" // Plan; answered when the sandbox runs
+	opStart = "start" // Plan, with the log and the lock; answered when the sandbox runs
 	opUpper = "upper" // freeze, write the upper layer to the file that comes along
 	opRun   = "run"   // of one whose plan said Wait: start it, or have it go on
 	opKeep  = "keep"  // of one that lasts: its driver may go from now on
