@@ -163,7 +163,7 @@ func (d *download) rest(ctx context.Context) error {
 			idle = 0
 		}
 		idle++
-		if !transient(err) && !errors.Is(err, syscall.ECONNREFUSED) || idle == attempts || n == restarts {
+		if !transient(err) && !unreached(err) || idle == attempts || n == restarts {
 			return fmt.Errorf("after %d of %d bytes: %w", d.have, d.layer.size, err)
 		}
 		if err := d.remote.store.pause(ctx, idle, err); err != nil {

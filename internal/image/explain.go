@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -98,7 +97,7 @@ func explainReach(host string, err error) error {
 		return fmt.Errorf("the certificate of %s does not hold; whoever runs it has to renew it: %w", host, said)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%s does not speak TLS; if that is meant, `airlock image pull --insecure` asks it without: %w", host, said)
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case unreached(err):
 		return fmt.Errorf("nobody answers at %s: %w", host, said)
 	case dns != nil && dns.IsNotFound:
 		return fmt.Errorf("%s is no name that the network here knows; is it written right, and is there a network? %w", host, said)

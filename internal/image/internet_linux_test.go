@@ -32,7 +32,7 @@ type internet struct {
 
 func newInternet(t *testing.T) *internet {
 	t.Helper()
-	cert, key, err := imagetest.Certificate("*.example.com")
+	cert, key, err := imagetest.Certificate("*.example.com", "10.1.2.3")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,9 @@ func transient(err error) bool {
 		}
 		return false
 	}
+	if unreached(err) { // it has taken half a minute, and so it would again
+		return false
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
@@ -60,6 +63,12 @@ func transient(err error) bool {
 	}
 	nerr, ok := errors.AsType[net.Error](err)
 	return ok && nerr.Timeout()
+}
+
+// unreached tells that nobody was there, be it that we were told so or that there was no answer.
+func unreached(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, syscall.ECONNREFUSED) || ok && op.Op == "dial" && op.Timeout()
 }
 
 // retry does something again while its error is transient.

@@ -1,14 +1,18 @@
 package image_test
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"airlock/internal/image"
@@ -55,6 +59,28 @@ func TestARegistryWithTLS(t *testing.T) {
 			}
 		})
 	}
+	t.Run("one at a private address that breaks off is asked again, and only with TLS", func(t *testing.T) {
+		var broken atomic.Bool
+		n.host(t, "10.1.2.3", func(w http.ResponseWriter, r *http.Request) {
+			if r.TLS == nil || broken.CompareAndSwap(false, true) {
+				panic(http.ErrAbortHandler)
+			}
+			h.Config.Handler.ServeHTTP(w, r)
+		})
+		pull(t, n.store(t, n.roots), "10.1.2.3/a:1", nil)
+	})
+	t.Run("one that does not answer is asked once", func(t *testing.T) {
+		asked := 0
+		tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			asked++
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+		}}
+		_, err := newStore(t, &image.Options{Transport: tr}).Pull(t.Context(), "hub.example.com/a:1", nil)
+		wantError(t, err, nil, "nobody answers at hub.example.com")
+		if asked != 1 {
+			t.Errorf("it was asked %d times", asked)
+		}
+	})
 	t.Run("the mend that the error names is one", func(t *testing.T) {
 		cmd := childCommand(t, t.TempDir(), local+"/a:1")
 		cmd.Env = append(cmd.Env, "SSL_CERT_FILE="+n.file(t, n.cert), "SSL_CERT_DIR=/nonexistent")
