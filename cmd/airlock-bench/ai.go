@@ -29,6 +29,14 @@ const (
 // tellTime is the first command of the measured plan: the moment it runs.
 const tellTime = "date +%s%N"
 
+// signed is a difference in time.
+func signed(d time.Duration) string {
+	if d < 0 {
+		return "−" + short(-d)
+	}
+	return "+" + short(d)
+}
+
 // aiFigures measure what a person waits for beside the model itself: from the last byte of
 // its answer to the first command, and the start of airlock ai.
 func aiFigures(ctx context.Context, b *bed) ([]figure, error) {
@@ -65,7 +73,7 @@ func aiFigures(ctx context.Context, b *bed) ([]figure, error) {
 	return []figure{
 		{
 			name: "from the last byte of a model's answer to the first command's start", ours: short(median(answer)),
-			peer: "a sandbox's start to its first command: " + short(median(start)), ratio: "+" + short(beyond),
+			peer: "a sandbox's start to its first command: " + short(median(start)), ratio: signed(beyond),
 			bar: "≤ +" + short(aiBar), met: beyond <= aiBar,
 		},
 		{name: "`airlock ai --help`", ours: short(took), bar: "≤ " + short(helpBar), met: took <= helpBar},
