@@ -137,19 +137,26 @@ func (s *Store) sweepMeta(ctx context.Context, p *Pruned) error {
 	defer unlock()
 	roots, err := s.sweepRootsLocked(rootFolder, tempFolder)
 	if roots > 0 {
-		p.Others = append(p.Others, fmt.Sprintf("%d unfinished or ownerless root file systems", roots))
+		p.Others = append(p.Others, several(roots, "unfinished or ownerless root file system", ""))
 	}
 	blobs, bytes, err2 := s.sweepBlobsLocked()
 	if blobs > 0 {
-		p.Others = append(p.Others, fmt.Sprintf("%d layers of no image", blobs))
+		p.Others = append(p.Others, several(blobs, "layer", " of no image"))
 		p.Bytes += bytes
 	}
 	parts, bytes, err3 := s.sweepPartialsLocked()
 	if parts > 0 {
-		p.Others = append(p.Others, fmt.Sprintf("%d unfinished downloads", parts))
+		p.Others = append(p.Others, several(parts, "unfinished download", ""))
 		p.Bytes += bytes
 	}
 	return errors.Join(err, err2, err3, s.sweepRefsLocked(), s.sweepLocksLocked())
+}
+
+func several(n int, one, behind string) string {
+	if n != 1 {
+		one += "s"
+	}
+	return fmt.Sprintf("%d %s%s", n, one, behind)
 }
 
 // sweepUnfinished removes what killed pulls left, but for downloads that may be continued.

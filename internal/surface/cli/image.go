@@ -159,8 +159,10 @@ func explainImage(err error) error {
 
 func (p *Program) imagePruneCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "prune",
-		Short:             "Remove the images that nobody uses, and what is left of pulls",
+		Use:   "prune",
+		Short: "Remove the images that nobody uses, and what is left of pulls",
+		Long: `Remove the images that nobody uses, and what is left of pulls. A download that broke off is kept
+for a day, for a pull to go on with.`,
 		Args:              takes(0, 0, "airlock image prune takes no arguments; airlock image rm REF removes one"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
