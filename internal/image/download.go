@@ -228,7 +228,7 @@ func (d *download) read(body io.Reader) error {
 			return io.ErrUnexpectedEOF
 		}
 		if err != nil && err != io.EOF {
-			return err
+			return &brokenError{err}
 		}
 		if err == io.EOF {
 			return nil

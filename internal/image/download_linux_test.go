@@ -148,6 +148,18 @@ func TestRegistriesThatDoNotDoAsAsked(t *testing.T) {
 				cut(w, r, data, len(data), false)
 			}
 		}, 3 * len(data)},
+		{"one that is garbled on the way goes on where it was", func(n int64, w http.ResponseWriter, r *http.Request) {
+			if n > 1 {
+				cut(w, r, data, len(data), true)
+				return
+			}
+			conn, _, err := http.NewResponseController(w.(*counting).ResponseWriter).Hijack()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nno number\r\n", half, data[:half])
+		}, len(data) - half},
 		{"one that has no time is asked again", func(n int64, w http.ResponseWriter, r *http.Request) {
 			if n < 4 {
 				w.WriteHeader(http.StatusServiceUnavailable)

@@ -55,6 +55,7 @@ func (n *internet) host(t *testing.T, name string, handler http.HandlerFunc) str
 	}))
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{n.pair}}
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.EnableHTTP2 = true // as those that people use
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	n.mu.Lock()
@@ -74,7 +75,8 @@ func (n *internet) keys(name string) []string {
 func (n *internet) store(t *testing.T, roots *x509.CertPool) *image.Store {
 	t.Helper()
 	tr := &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: roots},
+		TLSClientConfig:   &tls.Config{RootCAs: roots},
+		ForceAttemptHTTP2: true,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			host, _, _ := net.SplitHostPort(addr)
 			n.mu.Lock()

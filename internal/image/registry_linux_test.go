@@ -2,6 +2,7 @@ package image_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -151,6 +152,44 @@ func TestARealRegistryWhoseConnectionsBreak(t *testing.T) {
 	}
 	if sent := w.bytes.Load(); sent > 2_200_000 {
 		t.Errorf("%d bytes came of an image of 2 million", sent)
+	}
+	leftovers(t, s)
+}
+
+func TestAStreamThatIsResetIsNotTheEnd(t *testing.T) {
+	home(t, "")
+	h := newHub(t, nil)
+	img, l, data := big(t)
+	h.push(t, "x/a:1", img)
+	n := newInternet(t)
+	var resets atomic.Int64
+	n.host(t, "hub.example.com", func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("%s was asked for with %s", r.URL, r.Proto)
+		}
+		if strings.Contains(r.URL.Path, "/manifests/") && resets.CompareAndSwap(0, 1) {
+			panic(http.ErrAbortHandler) // before anything was said
+		}
+		if strings.Contains(r.URL.Path, digestOf(t, l).Hex) {
+			from := 0
+			if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err == nil {
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(data)-1, len(data)))
+				w.WriteHeader(http.StatusPartialContent)
+			}
+			_, _ = w.Write(data[from:min(from+400_000, len(data))])
+			if from+400_000 < len(data) {
+				_ = http.NewResponseController(w).Flush()
+				resets.Add(1)
+				panic(http.ErrAbortHandler) // in the middle
+			}
+			return
+		}
+		h.Config.Handler.ServeHTTP(w, r)
+	})
+	s := n.store(t, n.roots)
+	pull(t, s, "hub.example.com/x/a:1", nil)
+	if resets.Load() != 3 {
+		t.Errorf("%d streams were reset, want 3", resets.Load())
 	}
 	leftovers(t, s)
 }

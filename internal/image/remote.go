@@ -137,7 +137,9 @@ func (r *remote) whole(ctx context.Context, url, what string, header http.Header
 		if err := statusOf(resp, http.StatusOK); err != nil {
 			return err
 		}
-		data, err = readAll(resp.Body, limit, what)
+		if data, err = readAll(resp.Body, limit, what); err != nil && !errors.Is(err, ErrLimit) {
+			return &brokenError{err}
+		}
 		return err
 	})
 	return data, r.explain(err)

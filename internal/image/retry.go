@@ -38,6 +38,22 @@ func statusOf(resp *http.Response, want ...int) error {
 	return &statusError{time.Duration(max(after, 0)) * time.Second, err}
 }
 
+// A brokenError is what ended an answer before its time, whatever it was.
+type brokenError struct{ err error }
+
+func (e *brokenError) Error() string { return e.err.Error() }
+func (e *brokenError) Unwrap() error { return e.err }
+
+// A streamError is HTTP/2's: an answer that the other side gave up, or somebody between. net/http has such errors
+// under a name of its own, and makes them any struct of golang.org/x/net/http2.StreamError's form.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return "the registry gave up" }
+
 // transient tells whether trying again may help.
 func transient(err error) bool {
 	if terr, ok := errors.AsType[*transport.Error](err); ok {
@@ -56,6 +72,12 @@ func transient(err error) bool {
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, errStalled) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return true
+	}
+	if _, ok := errors.AsType[*brokenError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[streamError](err); ok {
 		return true
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
