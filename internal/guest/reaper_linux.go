@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,9 +22,12 @@ type child struct {
 	status unix.WaitStatus
 }
 
-// A reaper starts processes and collects them. One goroutine does so, on SIGCHLD, for
-// all of them; with all set it collects every other child of this process too, which is
-// what PID 1 and a subreaper must do.
+// A reaper starts processes and collects them, in one goroutine for all of them; with all set it collects every
+// other child of this process too, which is what PID 1 and a subreaper must do.
+//
+// With all set it waits in the kernel for whatever ends, and SIGCHLD means nothing: a fork bomb's orphans come by the
+// hundred a second, and a signal for each would leave the agent no time for anything else. Otherwise, in a program that has
+// children of its own, it looks at its children on each SIGCHLD.
 //
 // The goroutine runs while somebody holds the reaper (acquire, release).
 type reaper struct {
@@ -31,15 +35,25 @@ type reaper struct {
 
 	mu        sync.Mutex
 	children  map[int]*child
+	flooded   bool                    // more orphans end than are collected
 	starting  int                     // starts under way, whose pid is not known yet
 	unclaimed map[int]unix.WaitStatus // with starting > 0: children that ended and are nobody's, perhaps theirs
 	holders   int
-	signals   chan os.Signal
+	signals   chan os.Signal // without all
 	stopped   chan struct{}
+	born      chan struct{} // with all: has one when there may be children again
 }
 
+// How long a reaper lets orphans be that end one after the other, before it collects them together; and how many
+// it then collects at most, so that others get their turn with it. Under a fork bomb more end than it could collect.
+const (
+	orphanPause    = time.Millisecond
+	orphanPauseMax = 50 * time.Millisecond
+	orphansAtOnce  = 32
+)
+
 func newReaper(all bool) *reaper {
-	return &reaper{all: all, children: map[int]*child{}, unclaimed: map[int]unix.WaitStatus{}}
+	return &reaper{all: all, children: map[int]*child{}, unclaimed: map[int]unix.WaitStatus{}, born: make(chan struct{}, 1)}
 }
 
 func (r *reaper) acquire() {
@@ -49,7 +63,12 @@ func (r *reaper) acquire() {
 	if r.holders > 1 {
 		return
 	}
-	r.signals, r.stopped = make(chan os.Signal, 1), make(chan struct{})
+	r.stopped = make(chan struct{})
+	if r.all {
+		go r.runAll(r.stopped)
+		return
+	}
+	r.signals = make(chan os.Signal, 1)
 	signal.Notify(r.signals, unix.SIGCHLD)
 	go r.run(r.signals, r.stopped)
 }
@@ -62,6 +81,12 @@ func (r *reaper) release() {
 		return
 	}
 	signals, stopped := r.signals, r.stopped
+	if r.all {
+		// It may be in the kernel until a child ends; it collects nothing more then.
+		close(stopped)
+		r.mu.Unlock()
+		return
+	}
 	signal.Stop(signals)
 	close(signals) // Stop has returned: nothing sends any more
 	r.mu.Unlock()
@@ -73,6 +98,35 @@ func (r *reaper) run(signals <-chan os.Signal, stopped chan<- struct{}) {
 	r.collect()
 	for range signals {
 		r.collect()
+	}
+}
+
+// runAll waits for any child and collects what has ended, until stopped is closed.
+func (r *reaper) runAll(stopped <-chan struct{}) {
+	pause := time.Duration(0)
+	for {
+		// Looked at only, so that collect knows of all that are being started.
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		select {
+		case <-stopped:
+			return
+		default:
+		}
+		switch {
+		case err == nil:
+			if r.collect() {
+				pause = 0
+				continue
+			}
+			pause = min(max(2*pause, orphanPause), orphanPauseMax)
+			time.Sleep(pause)
+		case errors.Is(err, unix.ECHILD):
+			select {
+			case <-r.born:
+			case <-stopped:
+				return
+			}
+		}
 	}
 }
 
@@ -95,8 +149,12 @@ func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*chi
 			close(c.done)
 		} else {
 			r.children[pid] = c
-			// Its SIGCHLD may have come before it was in the table.
+			// It may have ended before it was in the table.
 			r.waitLocked(c)
+		}
+		select {
+		case r.born <- struct{}{}:
+		default:
 		}
 	}
 	if r.starting == 0 {
@@ -128,31 +186,47 @@ func (r *reaper) endLocked(c *child, status unix.WaitStatus) {
 	close(c.done)
 }
 
-func (r *reaper) collect() {
+// collect collects what has ended, and reports whether there was anything but orphans.
+func (r *reaper) collect() (ours bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.collectLocked()
+	return r.collectLocked()
 }
 
-func (r *reaper) collectLocked() {
+func (r *reaper) collectLocked() (ours bool) {
 	if !r.all {
 		for _, c := range r.children {
 			r.waitLocked(c)
 		}
-		return
+		return true
 	}
-	for len(r.unclaimed) < maxUnclaimed {
+	if r.flooded {
+		// The kernel gives whichever it likes, out of thousands.
+		before := len(r.children)
+		for _, c := range r.children {
+			r.waitLocked(c)
+		}
+		ours = len(r.children) < before
+	}
+	orphans := 0
+	defer func() { r.flooded = orphans == orphansAtOnce }()
+	for orphans < orphansAtOnce && len(r.unclaimed) < maxUnclaimed {
 		var status unix.WaitStatus
 		pid, err := wait4(-1, &status)
 		if pid <= 0 || err != nil {
-			return
+			return ours
 		}
 		if c, ok := r.children[pid]; ok {
+			ours = true
 			r.endLocked(c, status)
-		} else if r.starting > 0 {
+			continue
+		}
+		orphans++
+		if r.starting > 0 {
 			r.unclaimed[pid] = status
 		}
 	}
+	return ours
 }
 
 // signal signals c's whole process group and reports whether there was somebody to
