@@ -142,7 +142,7 @@ func (a *Agent) Close() error {
 	a.serving.Wait()
 	a.rest.stop()
 	a.left.close()
-	a.cgroups.sweep()
+	a.cgroups.settle()
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -204,12 +205,24 @@ func TestGroupsGoWithTheAgent(t *testing.T) {
 
 func TestTwoAgentsOfAProcessDoNotMeetInAControlGroup(t *testing.T) {
 	needPids(t)
+	work := t.TempDir()
 	for _, who := range []string{"first", "second"} {
 		w := connect(t, nil)
 		// What it leaves behind keeps the first agent's group in being.
-		res := w.exec(object{"cmd": "sleep 30 >/dev/null 2>&1 & echo " + who, "max_procs": 10})
+		res := w.exec(object{"cmd": "sleep 30 >/dev/null 2>&1 & echo $! > " + who + "; echo " + who, "cwd": work, "max_procs": 10})
 		if res.Stdout != who+"\n" || res.ExitCode != 0 {
 			t.Errorf("the %s agent's command: %+v", who, res)
 		}
+		defer func() {
+			data, _ := os.ReadFile(filepath.Join(work, who))
+			pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+			if err != nil || pid < 2 {
+				t.Fatalf("the pid is %q", data)
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+			eventually(t, "it to end", func() bool { return !alive(t, filepath.Join(work, who)) })
+		}()
 	}
 }
