@@ -27,6 +27,7 @@ func (r *Runner) gather(ctx context.Context, sb sandbox.Sandbox, header changes.
 	if err := readInto(ctx, sb.Upper, w, r.readOptions(sb.Started(), hidden)); err != nil {
 		return nil, errors.Join(err, w.Abort())
 	}
+	go func() { _ = sb.Close() }() // whoever closes it after us waits for this, and has its error
 	set, err := w.Finish()
 	if err != nil {
 		return nil, fmt.Errorf("keep what was changed: %w", err)
