@@ -76,7 +76,11 @@ schema library's own initialisation is 3.4 of that), and a run takes 6 % longer 
 128, in turn, on a busy machine). Without what was done about it, it was 30 %: the engine's processes are a
 program of their own, which brings up none of it; expressions, policies and tools are made when they are first
 used; a policy is read only where there is one; and a run's rows are written while its sandbox starts
-and ends. What is left and could go is the schema library's initialisation.
+and ends. Since then a keeper is started first of all, where the command line says that one will be needed, before
+airlock's own packages are initialised: the engine is there 6 ms after the start instead of 22, and waits for its plan. That
+took 2 to 7 % off a run, measured in turn with the build before (three times 30 pairs). The engine by itself
+forks its file server 9 ms after its start, airlock's keeper does 27 ms after airlock's: the difference is mostly airlock's own
+initialisation, 5 ms of it the schema library's, and could still go.
 
 ## What a plan's step costs beyond its command
 
@@ -89,10 +93,12 @@ transactions they made it 1.4 to 1.5. The verdict itself takes 17 µs, twice: fo
 Read off timestamps of such runs, in ms: the end of the stream, parsing and checking 0.2; the plan's review and the request 0.4;
 hidden paths 0.8; **the sandbox's start 61**; guarded paths 0.9; the record and the journal of the plan 1.6; verdict and
 record of the step 0.7; **the first bash and its command in a fresh sandbox 14**. What is not in bold is ours. The schema, the
-policy's tables, the record and the store are made ready while the model writes: that was 3.6 more. Both sides run the same line with
+policy's tables, the record and the store are made ready while the model writes: that was 3.6 more. So is the sandbox's
+keeper, which is why a run can come out below a sandbox's start from nothing. Both sides run the same line with
 the same PATH: with a person's PATH of a dozen folders bash takes 6 to 8 ms longer to find a program in a fresh sandbox, on either
-side. The imitated model thinks for 200 ms, which is less than any real one takes. Six runs on a quiet machine gave +4.7 to
-+16.5 ms, most of them +7 to +11: it is the difference of two starts that vary by more than that.
+side. The imitated model thinks for 200 ms, which is less than any real one takes. Before the keeper was started ahead, six runs
+on a quiet machine gave +4.7 to +16.5 ms and a seventh +22.9; after, three gave −4.5, +2.4 and +6.0. It is the difference of two starts that
+vary by as much.
 
 ## What a bridged call costs beyond its agent
 
