@@ -5,6 +5,7 @@ package guest_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -260,5 +261,48 @@ func TestTooManyCommandsAreRefused(t *testing.T) {
 	}
 	if res := w.exec(object{"cmd": "echo again"}); res.Stdout != "again\n" {
 		t.Errorf("exec = %+v", res)
+	}
+}
+
+// Its parent, which it has trace it, is the agent.
+func TestACommandThatIsTracedAndStopsHasNotEnded(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("there is no perl, which makes the system call; Debian's package perl-base has it")
+	}
+	line := fmt.Sprintf(`$| = 1; syscall(%d, 0, 0, 0, 0) == 0 or die "$!"; print "said\n"; kill "USR1", $$; print "went on\n"`, syscall.SYS_PTRACE)
+	_, program := onStdio(t, exec.Command(binary(t), "--listen", "stdio"))
+	for name, w := range map[string]*wire{"in a program of its own": program, "in another program": connect(t, nil)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for the grace period
+			res := w.exec(object{"argv": []string{"perl", "-e", line}, "timeout_ms": 500})
+			if !res.TimedOut || res.Signal != "SIGKILL" || res.Stdout != "said\n" {
+				t.Errorf("exec = %+v", res)
+			}
+		})
+	}
+}
+
+// Only orphans that end one after the other are let be for a while.
+func TestOrphansFromTimeToTimeKeepNoCommandWaiting(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("there is no perl, which forks; Debian's package perl-base has it")
+	}
+	_, w := onStdio(t, exec.Command(binary(t), "--listen", "stdio"))
+	const line = `use Time::HiRes qw(sleep time); $| = 1;
+		sub orphan { if (!fork) { fork; exit } wait }
+		for (1 .. 7) { orphan; sleep 0.06 }
+		orphan; sleep 0.005; printf "%.6f", time`
+	least := time.Hour
+	for range 3 { // a machine that is busy now and then is not the agent's fault
+		res := w.exec(object{"argv": []string{"perl", "-e", line}})
+		ended, err := strconv.ParseFloat(res.Stdout, 64)
+		if err != nil {
+			t.Fatalf("exec = %+v", res)
+		}
+		least = min(least, time.Duration((float64(time.Now().UnixMicro())/1e6-ended)*float64(time.Second)))
+	}
+	t.Logf("it was known after %v", least)
+	if least > 30*time.Millisecond {
+		t.Errorf("the end of a command was known after %v", least)
 	}
 }

@@ -53,7 +53,7 @@ const (
 )
 
 func newReaper(all bool) *reaper {
-	return &reaper{all: all, children: map[int]*child{}, unclaimed: map[int]unix.WaitStatus{}, born: make(chan struct{}, 1)}
+	return &reaper{all: all, children: map[int]*child{}, unclaimed: map[int]unix.WaitStatus{}}
 }
 
 func (r *reaper) acquire() {
@@ -65,7 +65,8 @@ func (r *reaper) acquire() {
 	}
 	r.stopped = make(chan struct{})
 	if r.all {
-		go r.runAll(r.stopped)
+		r.born = make(chan struct{}, 1) // its own: one that has been stopped may take what is in it
+		go r.runAll(r.born, r.stopped)
 		return
 	}
 	r.signals = make(chan os.Signal, 1)
@@ -102,11 +103,15 @@ func (r *reaper) run(signals <-chan os.Signal, stopped chan<- struct{}) {
 }
 
 // runAll waits for any child and collects what has ended, until stopped is closed.
-func (r *reaper) runAll(stopped <-chan struct{}) {
+func (r *reaper) runAll(born, stopped <-chan struct{}) {
 	pause := time.Duration(0)
 	for {
+		begun := time.Now()
 		// Looked at only, so that collect knows of all that are being started.
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if time.Since(begun) > orphanPauseMax {
+			pause = 0 // they do not come one after the other
+		}
 		select {
 		case <-stopped:
 			return
@@ -122,10 +127,14 @@ func (r *reaper) runAll(stopped <-chan struct{}) {
 			time.Sleep(pause)
 		case errors.Is(err, unix.ECHILD):
 			select {
-			case <-r.born:
+			case <-born:
 			case <-stopped:
 				return
 			}
+		case errors.Is(err, unix.EINTR):
+		default: // the call is not to be had
+			r.collect()
+			time.Sleep(orphanPauseMax)
 		}
 	}
 }
@@ -172,6 +181,7 @@ func (r *reaper) waitLocked(c *child) {
 	var status unix.WaitStatus
 	pid, err := wait4(c.pid, &status)
 	switch {
+	case pid == c.pid && !ended(status):
 	case pid == c.pid:
 		r.endLocked(c, status)
 	case errors.Is(err, unix.ECHILD):
@@ -216,6 +226,10 @@ func (r *reaper) collectLocked() (ours bool) {
 		if pid <= 0 || err != nil {
 			return ours
 		}
+		if !ended(status) {
+			orphans++ // no more than another's end
+			continue
+		}
 		if c, ok := r.children[pid]; ok {
 			ours = true
 			r.endLocked(c, status)
@@ -247,6 +261,10 @@ func (r *reaper) owns(c *child) bool {
 	now, ok := r.children[c.pid]
 	return !ok || now == c
 }
+
+// ended tells an end from a stop. Of a child that had itself traced by its parent, which any may do, stops are told
+// to those who did not ask for them, too; nobody lets it go on, but it can be killed.
+func ended(status unix.WaitStatus) bool { return status.Exited() || status.Signaled() }
 
 func wait4(pid int, status *unix.WaitStatus) (int, error) {
 	for {
