@@ -36,16 +36,20 @@ func (s *Store) credentials(ctx context.Context, repo name.Repository) (authn.Au
 		return nil, err
 	}
 	k := &keychain{c, file}
-	registry := repo.RegistryStr()
-	if registry == name.DefaultRegistry {
+	registry, isHub := repo.RegistryStr(), repo.RegistryStr() == name.DefaultRegistry
+	if isHub {
 		registry = authn.DefaultAuthKey
 	}
-	for _, look := range []func() (types.AuthConfig, error){
+	looks := []func() (types.AuthConfig, error){
 		func() (types.AuthConfig, error) { return inVariable(repo.String()) },
 		func() (types.AuthConfig, error) { return inVariable(registry) },
-		func() (types.AuthConfig, error) { return k.ofRepository(ctx, repo.String()) },
+		func() (types.AuthConfig, error) { return k.ofOne(ctx, hostOf(repo.Registry)+"/"+repo.RepositoryStr()) },
 		func() (types.AuthConfig, error) { return k.ofRegistry(ctx, registry) },
-	} {
+	}
+	if isHub { // which podman calls by its short name
+		looks = append(looks, func() (types.AuthConfig, error) { return k.ofOne(ctx, hubName) })
+	}
+	for _, look := range looks {
 		found, err := look()
 		if err != nil {
 			return nil, err
@@ -110,12 +114,12 @@ type keychain struct {
 	file string
 }
 
-// ofRepository finds what is there for one repository alone. Podman keeps such; Docker does not.
-func (k *keychain) ofRepository(ctx context.Context, repo string) (types.AuthConfig, error) {
-	if helper := k.CredentialHelpers[repo]; helper != "" {
-		return k.ask(ctx, helper, repo)
+// ofOne finds what is there under one key alone, as podman keeps it for repositories and for Docker Hub; Docker does not.
+func (k *keychain) ofOne(ctx context.Context, key string) (types.AuthConfig, error) {
+	if helper := k.CredentialHelpers[key]; helper != "" {
+		return k.ask(ctx, helper, key)
 	}
-	return k.AuthConfigs[repo], nil
+	return k.AuthConfigs[key], nil
 }
 
 // ofRegistry asks the registry's own helper or that of all, and looks into the file where there is none.

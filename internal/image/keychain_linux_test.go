@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"airlock/internal/image"
 )
 
 // onPath puts a program on PATH, before all others.
@@ -105,6 +109,44 @@ echo '{"ServerURL":"x","Username":"ann","Secret":"secret"}'`, host)
 		h.answer(nil)
 		pull(t, newStore(t, nil), h.ref("a:1"), nil)
 	})
+}
+
+// A lonelyHub answers as Docker Hub does whom it does not know, and notes who asked.
+type lonelyHub struct{ asked []string }
+
+func (l *lonelyHub) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if who, password, ok := req.BasicAuth(); ok {
+		l.asked = append(l.asked, who+":"+password+" at "+req.URL.Host)
+		w.WriteHeader(http.StatusNotFound)
+	} else {
+		w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	res := w.Result()
+	res.Request = req
+	return res, nil
+}
+
+func TestDockerHubByItsNames(t *testing.T) {
+	const good, bad = `{"auth":"YW5uOnNlY3JldA=="}`, `{"auth":"YTpi"}`
+	for name, config := range map[string]string{
+		"Docker's": `{"auths":{"https://index.docker.io/v1/":` + good + `}}`,
+		"podman's": `{"auths":{"docker.io":` + good + `}}`,
+		"podman's of a repository": `{"auths":{"docker.io":` + bad + `,"https://index.docker.io/v1/":` + bad +
+			`,"docker.io/library/a":` + good + `}}`,
+		"Docker's before podman's": `{"auths":{"docker.io":` + bad + `,"https://index.docker.io/v1/":` + good + `}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			home(t, config)
+			hub := &lonelyHub{}
+			_, err := newStore(t, &image.Options{Transport: hub}).Pull(t.Context(), "a:1", nil)
+			wantError(t, err, nil, "registry docker.io does not have it")
+			if len(hub.asked) == 0 || hub.asked[0] != "ann:secret at index.docker.io" {
+				t.Errorf("asked by %q", hub.asked)
+			}
+		})
+	}
 }
 
 func TestCredentialsThatCannotBeHad(t *testing.T) {
