@@ -69,7 +69,7 @@ func Take(engine string) (*Keeper, error) {
 	switch {
 	case k == nil:
 		return Start(engine)
-	case k.Engine != engine:
+	case k.Engine != engine || k.gone(): // it may have waited for hours, and been killed for want of memory
 		k.End()
 		return Start(engine)
 	}

@@ -102,6 +102,13 @@ func Pipe() (r, w *os.File, err error) {
 	return r, w, nil
 }
 
+// gone reports that nobody has the other end of the control socket any more.
+func (k *Keeper) gone() bool {
+	var b [1]byte
+	_, _, err := syscall.Recvfrom(int(k.Control.Fd()), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return err != syscall.EAGAIN // it says nothing before it is spoken to
+}
+
 // saidTime is how long is waited for the end of what a keeper has said, which its own end is.
 const saidTime = time.Second
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,41 @@ func TestAKeeperThatNobodyTakesEnds(t *testing.T) {
 	dir := airlock(t)
 	start(t, dir, "", "run", "true")
 	gone(t, lines(t, filepath.Join(dir, "started"))) // it may have been ended before it wrote
+}
+
+func TestAKeeperThatHasEndedMeanwhileIsNotTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "engine")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho $$ >>\"${0%/*}/started\"\nexec head -c 1 <&3 >/dev/null\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	launch.Ahead(path)
+	defer launch.End()
+	var first string
+	for end := time.Now().Add(10 * time.Second); first == ""; time.Sleep(time.Millisecond) {
+		if pids := lines(t, filepath.Join(filepath.Dir(path), "started")); len(pids) == 1 {
+			first = pids[0]
+		} else if time.Now().After(end) {
+			t.Fatal("none was started")
+		}
+	}
+	pid, err := strconv.Atoi(first)
+	if err == nil {
+		err = unix.Kill(pid, unix.SIGKILL)
+	}
+	if err == nil { // looked at only
+		err = unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := launch.Take(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.End()
+	if k.Process.Pid == pid {
+		t.Error("the one that has ended was taken")
+	}
 }
 
 func TestOtherCommandsStartNone(t *testing.T) {
