@@ -36,6 +36,8 @@ func TestParts(t *testing.T) {
 		{"what does not show is escaped", "ls $'a\\e[2J'", []string{`read-only: ls 'a\x1b[2J'`}},
 		{"variables are filled in", "x=rm; $x y", []string{"destructive: rm y"}},
 		{"a loop's body is judged", "for f in *; do rm $f; done", []string{"destructive: rm $f"}},
+		{"a carriage return does not continue a line", "echo a\\\r\nrm x", []string{"unknown: …", "read-only: echo 'a␍'", "destructive: rm x"}},
+		{"a carriage return is no blank", "true\r-x", []string{"unknown: …", "unknown: 'true␍-x'"}},
 		{"an assignment alone is no part", "x=1", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,6 +41,7 @@ func FuzzAnalyze(f *testing.F) {
 	for _, line := range everyLine(f) {
 		f.Add(line)
 	}
+	f.Add("a \\\r")
 	f.Fuzz(func(t *testing.T, line string) {
 		began := time.Now()
 		r := shellrisk.Analyze(line, place)

@@ -114,6 +114,9 @@ func (w *walker) text(line string, sc *scope, fr frame) {
 	if at := invisible(line); at != "" {
 		w.strange(fr, "the line holds "+at+", which does not show")
 	}
+	// To a shell it is a character like others; the parser drops it before the end of a line, and would take
+	// a backslash before it for one before the end.
+	line = strings.ReplaceAll(line, "\r", "␍")
 	parser := w.bash
 	posix := w.opts.Dialect == POSIX
 	if posix {
