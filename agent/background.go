@@ -64,11 +64,12 @@ const maxListed = 16 << 10
 func (r *ProcessesResult) UnmarshalJSON(data []byte) error {
 	var raw struct {
 		Processes json.RawMessage `json:"processes"`
+		EndedMS   *int64          `json:"ended_ms"`
 	}
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return err
 	}
-	r.Processes = nil
+	r.Processes, r.EndedMS = nil, raw.EndedMS
 	if len(raw.Processes) == 0 || string(raw.Processes) == "null" {
 		return nil
 	}

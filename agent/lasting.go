@@ -60,6 +60,9 @@ type ProcessInfo struct {
 // ProcessesResult answers processes: the oldest first.
 type ProcessesResult struct {
 	Processes []ProcessInfo `json:"processes"`
+	// EndedMS is how long ago the last of those that have ended did so, by a clock that nobody sets, as Ended's can be.
+	// Nil: none has, or the guest does not say.
+	EndedMS *int64 `json:"ended_ms,omitempty"`
 }
 
 // AttachParams are attach's. Its output begins at From, in order over both streams, or with the oldest that is kept where

@@ -18,7 +18,14 @@ func (s *session) processes(_ context.Context, _ rpc.Peer, req *rpc.Request) (an
 	js.mu.Unlock()
 	res := agent.ProcessesResult{Processes: make([]agent.ProcessInfo, 0, len(list))}
 	for _, j := range list {
-		res.Processes = append(res.Processes, j.tell())
+		one := j.tell()
+		res.Processes = append(res.Processes, one)
+		if one.Ended == nil {
+			continue
+		}
+		if ago := time.Since(*one.Ended).Milliseconds(); res.EndedMS == nil || ago < *res.EndedMS {
+			res.EndedMS = &ago
+		}
 	}
 	return res, nil
 }

@@ -187,6 +187,30 @@ func TestHowABackgroundCommandEndedIsRemembered(t *testing.T) {
 	}
 }
 
+func TestTheListSaysHowLongAgoTheLastCommandEnded(t *testing.T) {
+	w := connect(t, nil)
+	ago := func() *int64 {
+		var res agent.ProcessesResult
+		w.must(agent.MethodProcesses, agent.Empty{}, &res)
+		return res.EndedMS
+	}
+	began := time.Now()
+	running := w.spawn(object{"cmd": "read x", "input": true})
+	if got := ago(); got != nil {
+		t.Errorf("before any has ended: %d ms", *got)
+	}
+	w.over(w.spawn(object{"cmd": "true"}))
+	eventually(t, "the first to have ended a while ago", func() bool { got := ago(); return got != nil && *got >= 50 })
+	if got, most := ago(), time.Since(began).Milliseconds(); *got > most {
+		t.Errorf("it ended %d ms ago, and began %d ms ago", *got, most)
+	}
+	between := time.Now()
+	w.end(object{"process": running})
+	if got, most := ago(), time.Since(between).Milliseconds(); got == nil || *got > most {
+		t.Errorf("the second ended %v ms ago, and %d ms ago it ran", got, most)
+	}
+}
+
 func TestAShorterGraceCounts(t *testing.T) {
 	w := connect(t, nil)
 	name := w.spawn(object{"cmd": "trap 'echo asked' TERM; echo ready; while :; do sleep 0.01; done"})

@@ -68,10 +68,7 @@ func (l *last) status() (*sandbox.Status, error) {
 	}
 	s.Commands = running
 	if s.Calls == 0 && running == 0 {
-		if ended.After(lastCall) {
-			lastCall = ended
-		}
-		s.Idle = max(time.Since(lastCall), 1)
+		s.Idle = max(time.Since(quietSince(lastCall, ended)), 1)
 	}
 	return s, nil
 }

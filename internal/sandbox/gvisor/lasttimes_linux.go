@@ -23,7 +23,7 @@ const (
 func (l *last) watchTimes() {
 	for {
 		l.mu.Lock()
-		times, lastCall := l.times, l.lastCall
+		times := l.times
 		l.mu.Unlock()
 		wait := slowestLook
 		if times.Life > 0 {
@@ -36,7 +36,7 @@ func (l *last) watchTimes() {
 			}
 		}
 		if times.Idle > 0 {
-			busy := l.busySince(lastCall)
+			busy := l.busySince()
 			left := times.Idle - time.Since(busy)
 			if left <= 0 && l.timeOver(times.IdleThen, EndIdle) {
 				return
@@ -56,7 +56,7 @@ func (l *last) watchTimes() {
 }
 
 // busySince is when there was last a call or a command: now, if there is one.
-func (l *last) busySince(lastCall time.Time) time.Time {
+func (l *last) busySince() time.Time {
 	l.mu.Lock()
 	calls := l.calls
 	l.mu.Unlock()
@@ -65,20 +65,23 @@ func (l *last) busySince(lastCall time.Time) time.Time {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
-	running, ended, err := l.commands(ctx)
+	running, quiet, err := l.commands(ctx)
 	if err != nil || running > 0 {
 		return time.Now() // one that does not answer is busy with something
 	}
-	// The guest's clock is the host's.
-	if ended.After(lastCall) && ended.Before(time.Now()) {
-		l.mu.Lock()
-		if ended.After(l.lastCall) {
-			l.lastCall = time.Now().Add(-time.Since(ended))
-		}
-		lastCall = l.lastCall
-		l.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastCall = quietSince(l.lastCall, quiet)
+	return l.lastCall
+}
+
+// quietSince is when a sandbox was last busy whose last call was then, and whose last command in the
+// background ended so long ago.
+func quietSince(lastCall time.Time, ended time.Duration) time.Time {
+	if ended < 0 || ended >= time.Since(lastCall) {
+		return lastCall
 	}
-	return lastCall
+	return time.Now().Add(-ended)
 }
 
 func (l *last) isPaused() bool {
@@ -89,25 +92,39 @@ func (l *last) isPaused() bool {
 	return l.paused.Load()
 }
 
-// commands asks the guest how many commands run, and when the last one ended.
-func (l *last) commands(ctx context.Context) (running int, ended time.Time, err error) {
+// commands asks the guest how many commands run, and how long ago the last one in the background
+// ended; negative: none has.
+func (l *last) commands(ctx context.Context) (running int, ended time.Duration, err error) {
 	c, err := l.guest(ctx)
 	if err != nil {
-		return 0, ended, err
+		return 0, -1, err
 	}
 	defer c.Close()
 	var list agent.ProcessesResult
 	if err := c.Call(ctx, agent.MethodProcesses, agent.Empty{}, &list); err != nil {
-		return 0, ended, err
+		return 0, -1, err
 	}
+	running, ended = tellsOf(&list)
+	return running, ended, nil
+}
+
+// tellsOf is what commands makes of what the guest answered. When a process ended is by a clock that can be set, and is
+// taken only from an agent of before, in a snapshot, that says no more.
+func tellsOf(list *agent.ProcessesResult) (running int, ended time.Duration) {
+	ended = -1
 	for _, p := range list.Processes {
 		if p.Running {
 			running++
-		} else if p.Ended != nil && p.Ended.After(ended) {
-			ended = *p.Ended
+		} else if p.Ended != nil {
+			if ago := time.Since(*p.Ended); ago >= 0 && (ended < 0 || ago < ended) {
+				ended = ago
+			}
 		}
 	}
-	return running, ended, nil
+	if list.EndedMS != nil {
+		ended = time.Duration(*list.EndedMS) * time.Millisecond
+	}
+	return running, ended
 }
 
 // timeOver does what is to happen when a time is over, and reports whether that was the end.
