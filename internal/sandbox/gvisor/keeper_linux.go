@@ -228,6 +228,9 @@ func (k *keeper) start() (notes []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
+	if p.Cgroup != "" && p.Memory > 0 {
+		holdSwap(p.Cgroup, p.Memory)
+	}
 	k.sb, k.pid = k.c.Sandbox, k.c.SandboxPid()
 	if fd, err := unix.PidfdOpen(k.pid, 0); err == nil {
 		k.pidfd = fd

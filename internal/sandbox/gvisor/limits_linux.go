@@ -71,6 +71,24 @@ func cgroupsWritable() bool {
 	return false
 }
 
+// holdSwap has the group's memory limit hold with swap: the system counts that apart, so that a sandbox beyond
+// its limit would fill the machine's swap before it is ended. The first version of control groups
+// bounds both together, and never below the limit itself; 0 takes that off.
+func holdSwap(path string, limit int64) {
+	both := "-1"
+	if limit > 0 {
+		both = strconv.FormatInt(limit, 10)
+	}
+	for file, text := range map[string]string{
+		filepath.Join("/sys/fs/cgroup/memory", path, "memory.memsw.limit_in_bytes"): both,
+		filepath.Join("/sys/fs/cgroup", path, "memory.swap.max"):                    "0",
+		filepath.Join("/sys/fs/cgroup/unified", path, "memory.swap.max"):            "0",
+	} {
+		// A system that does not count swap has no such file.
+		_ = os.WriteFile(file, []byte(text), 0)
+	}
+}
+
 // oomKills reads how often the kernel has ended a process of the group for want of
 // memory, under either version of cgroups.
 func oomKills(path string) int64 {

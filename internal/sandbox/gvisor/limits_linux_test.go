@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,6 +36,37 @@ func TestFilesLargerThanMemory(t *testing.T) {
 	}
 	if got < size {
 		t.Errorf("the upper layer has %d bytes, want more than %d", got, size)
+	}
+}
+
+// TestALimitOfMemoryHoldsWithSwap: what the machine has of it is not a sandbox's to fill.
+func TestALimitOfMemoryHoldsWithSwap(t *testing.T) {
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("makes a control group")
+	}
+	const limit = 64 << 20
+	sb, err := newDriver(t, t.TempDir()).Start(t.Context(), &sandbox.Spec{WorkDir: t.TempDir(), Limits: sandbox.Limits{Memory: limit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sb.Close()
+	// The first version of control groups bounds memory with swap, the second swap alone.
+	found := false
+	for file, want := range map[string]string{
+		"/sys/fs/cgroup/memory/airlock-" + sb.ID() + "/memory.memsw.limit_in_bytes": strconv.Itoa(limit),
+		"/sys/fs/cgroup/airlock-" + sb.ID() + "/memory.swap.max":                    "0",
+	} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		found = true
+		if got := strings.TrimSpace(string(data)); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+	if !found {
+		t.Skip("this system does not count the swap of a control group")
 	}
 }
 

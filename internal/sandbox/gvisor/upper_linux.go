@@ -86,6 +86,8 @@ func setMemory(path string, limit int64) {
 	if limit > 0 {
 		v1 = strconv.FormatInt(limit, 10)
 		v2 = v1
+	} else {
+		holdSwap(path, 0)
 	}
 	for file, text := range map[string]string{
 		filepath.Join("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"): v1,
@@ -94,6 +96,9 @@ func setMemory(path string, limit int64) {
 	} {
 		// Where it stays, the limit holds on, and ends the sandbox.
 		_ = os.WriteFile(file, []byte(text), 0)
+	}
+	if limit > 0 {
+		holdSwap(path, limit)
 	}
 }
 
