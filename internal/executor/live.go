@@ -167,5 +167,5 @@ func (r *Runner) Ended(ctx context.Context, id string) error {
 
 // newcomer is the header of a set that nothing was read of yet.
 func (r *Runner) newcomer(id string) changes.Header {
-	return changes.Header{ID: id, UID: r.UID, Live: true}
+	return changes.Header{ID: id, Created: time.Now(), UID: r.UID, Live: true}
 }

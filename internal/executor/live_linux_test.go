@@ -334,6 +334,9 @@ func TestForksAndSnapshotsKnowWhatWasLetOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{fork, restored} {
+		if set, err := l.store.Load(id); err != nil || set.Created.IsZero() {
+			t.Errorf("before it is read: %+v, %v", set, err)
+		}
 		l.box.id = id
 		l.write(map[string]string{"a": "2"})
 		l.want("modified a")

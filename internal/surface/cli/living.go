@@ -168,20 +168,27 @@ func (p *Program) freshSet(ctx context.Context, store *changes.Store, arg string
 }
 
 // withLiving lists the sandboxes that live beside the sets there are: a set's own header
-// says what was read of it last, and one of which nothing was read has no counts.
+// says what was read of it last, and one of which nothing was read has no counts: also a copy of one
+// that had let something out, which has a set before it is read.
 func withLiving(sets []changes.Header, live map[string]*manager.Info) []changes.Header {
 	for i := range sets {
 		sets[i].Live = live[sets[i].ID] != nil
 	}
 	for _, id := range sortedKeys(live) {
 		i := live[id]
-		if !i.OverHost() || slices.ContainsFunc(sets, func(h changes.Header) bool { return h.ID == id }) {
+		at := slices.IndexFunc(sets, func(h changes.Header) bool { return h.ID == id })
+		if !i.OverHost() || at >= 0 && len(sets[at].Command) > 0 {
 			continue
 		}
 		l := LivedOf(i)
-		sets = append(sets, changes.Header{
+		h := changes.Header{
 			ID: id, Created: i.Created, Command: l.Command, WorkDir: changes.Path(l.WorkDir), State: changes.None, Live: true, Started: i.Started,
-		})
+		}
+		if at < 0 {
+			sets = append(sets, h)
+		} else {
+			sets[at] = h
+		}
 	}
 	slices.SortStableFunc(sets, func(a, b changes.Header) int { return b.Created.Compare(a.Created) })
 	return sets
