@@ -84,6 +84,7 @@ func New(opts *Options) (*Agent, error) {
 		tunnels:  newTunnels(),
 		stops:    map[uint64]context.CancelFunc{},
 	}
+	a.reaper.drown = a.cgroups.stifle
 	a.chunks.New = func() any { return new([chunkSize]byte) }
 	return a, nil
 }

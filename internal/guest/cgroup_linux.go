@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,6 +44,7 @@ type cgroups struct {
 	v2   bool      // what is there is version 2
 	made uint64    // for names
 	mark string    // of the names: another agent of this process, or an earlier process of this number, may have left groups
+	live []*cgroup // of commands that run
 	busy []*cgroup // could not be removed yet: background children are in them
 }
 
@@ -50,6 +53,9 @@ type cgroup struct {
 	dir  string
 	home string // version 1: the folder of the agent's own group
 	max  int64
+
+	stifled atomic.Bool // see stifle
+	killed  atomic.Bool // its processes are being ended, and may start none again
 }
 
 func newCgroups(log *slog.Logger) *cgroups {
@@ -73,6 +79,9 @@ func (c *cgroups) create(limit int64) (*cgroup, error) {
 	if err := g.limit(limit); err != nil {
 		return nil, errors.Join(fmt.Errorf("set the limit: %w", err), os.Remove(g.dir))
 	}
+	c.mu.Lock()
+	c.live = append(c.live, g)
+	c.mu.Unlock()
 	return g, nil
 }
 
@@ -224,6 +233,7 @@ func (g *cgroup) kill() {
 	if g == nil {
 		return
 	}
+	g.killed.Store(true)
 	for deadline := time.Now().Add(walkLimit); time.Now().Before(deadline); {
 		data, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
 		if err != nil || len(data) == 0 {
@@ -248,6 +258,9 @@ func (c *cgroups) remove(g *cgroup) {
 	if g == nil {
 		return
 	}
+	c.mu.Lock()
+	c.live = slices.DeleteFunc(c.live, func(other *cgroup) bool { return other == g })
+	c.mu.Unlock()
 	wait := removeFirst
 	for range removeTries {
 		if gone(g.dir) {

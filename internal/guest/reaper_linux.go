@@ -31,7 +31,8 @@ type child struct {
 //
 // The goroutine runs while somebody holds the reaper (acquire, release).
 type reaper struct {
-	all bool
+	all   bool
+	drown func() // called while orphans flood it; may be nil
 
 	mu        sync.Mutex
 	children  map[int]*child
@@ -104,7 +105,7 @@ func (r *reaper) run(signals <-chan os.Signal, stopped chan<- struct{}) {
 
 // runAll waits for any child and collects what has ended, until stopped is closed.
 func (r *reaper) runAll(born, stopped <-chan struct{}) {
-	pause := time.Duration(0)
+	pause, flooded := time.Duration(0), time.Time{}
 	for {
 		begun := time.Now()
 		// Looked at only, so that collect knows of all that are being started.
@@ -119,7 +120,9 @@ func (r *reaper) runAll(born, stopped <-chan struct{}) {
 		}
 		switch {
 		case err == nil:
-			if r.collect() {
+			ours := r.collect()
+			flooded = r.flood(flooded)
+			if ours {
 				pause = 0
 				continue
 			}

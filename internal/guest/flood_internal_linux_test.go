@@ -1,0 +1,106 @@
+package guest
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAReaperThatIsFloodedSaysSoAfterAWhile(t *testing.T) {
+	drowned := make(chan bool, 10)
+	r := newReaper(true)
+	r.drown = func() { drowned <- true }
+	r.flooded = true
+	since := r.flood(time.Time{})
+	if since.IsZero() || r.flood(since) != since {
+		t.Error("it does not remember since when")
+	}
+	select {
+	case <-drowned:
+		t.Error("it says so at once")
+	default:
+	}
+	if again := r.flood(time.Now().Add(-floodTime)); time.Since(again) > floodTime {
+		t.Error("it would say so again at once")
+	}
+	select {
+	case <-drowned:
+	case <-time.After(10 * time.Second):
+		t.Error("it does not say so")
+	}
+	r.flooded = false
+	if !r.flood(since).IsZero() {
+		t.Error("it does not forget")
+	}
+}
+
+func TestACommandAtItsLimitIsStifledUntilItHasShrunk(t *testing.T) {
+	c := newCgroups(slog.New(slog.DiscardHandler))
+	full, err := c.create(8)
+	if err != nil {
+		t.Skipf("no control groups that limit processes: %v", err)
+	}
+	free, err := c.create(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sleepers []*exec.Cmd
+	end := func() {
+		for _, s := range sleepers {
+			_ = s.Process.Kill()
+			_ = s.Wait()
+		}
+		sleepers = nil
+	}
+	defer func() {
+		end()
+		c.remove(full)
+		c.remove(free)
+		c.settle()
+		for _, g := range []*cgroup{full, free} {
+			if _, err := os.Stat(g.dir); err == nil {
+				t.Errorf("%s is left", g.dir)
+			}
+		}
+	}()
+	join := func(g *cgroup, n int) {
+		for range n {
+			s := exec.Command("sleep", "300")
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			sleepers = append(sleepers, s)
+			if err := put(filepath.Join(g.dir, "cgroup.procs"), int64(s.Process.Pid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	limit := func(g *cgroup) string {
+		data, err := os.ReadFile(filepath.Join(g.dir, "pids.max"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(data))
+	}
+	join(full, 7)
+	join(free, 6)
+	before := limit(free)
+	c.stifle()
+	if limit(full) != "0" || limit(free) != before {
+		t.Errorf("limits = %s and %s, want 0 for the one at its limit and %s", limit(full), limit(free), before)
+	}
+	time.Sleep(2 * stiflePause)
+	if limit(full) != "0" {
+		t.Errorf("the limit is back at %s", limit(full))
+	}
+	end()
+	for until := time.Now().Add(20 * time.Second); limit(full) != "8"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("the limit is %s, and not 8 again", limit(full))
+		}
+	}
+}
