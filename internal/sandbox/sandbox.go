@@ -57,7 +57,7 @@ type Sandbox interface {
 	Identity() string
 
 	// Started is when the sandbox began to look at the host's files, on the clock
-	// that file systems stamp changes with.
+	// that file systems stamp changes with; where that was set back since, as SteadyStart says.
 	Started() time.Time
 
 	// Upper freezes what runs in the sandbox and writes what it changed as a tar of the

@@ -330,7 +330,9 @@ func (l *last) call(n int) {
 
 // watchers tells conn about the sandbox, and at its end how it ended.
 func (l *last) watchers(conn *net.UnixConn) {
-	if writeLine(conn, lastReply{About: &l.plan.About}) != nil {
+	about := l.plan.About
+	about.Started = l.started()
+	if writeLine(conn, lastReply{About: &about}) != nil {
 		return
 	}
 	hung := make(chan struct{})

@@ -32,7 +32,7 @@ func (l *last) checkpoint(dir string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", sandbox.ErrNotSaved, firstLine(err.Error()))
 	}
-	data, err := json.Marshal(saved{Engine: engineVersion(), Agents: l.plan.Agents, Started: l.plan.About.Started})
+	data, err := json.Marshal(saved{Engine: engineVersion(), Agents: l.plan.Agents, Started: l.started()})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,11 @@ const (
 	askTime     = 2 * time.Second // for the guest agent's answer
 )
 
+// started is since when the sandbox has looked at the host's files, for comparisons now.
+func (l *last) started() time.Time {
+	return sandbox.SteadyStart(l.plan.About.Started, l.began, time.Now(), time.Since(l.began))
+}
+
 // watchTimes ends or pauses the sandbox when a time is over. Its clock is the monotonic
 // one: setting the system's time changes nothing.
 func (l *last) watchTimes() {

@@ -83,6 +83,7 @@ func (b *box) prepare() (*plan, error) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return nil, err
 	}
+	b.noted = time.Now()
 	b.started, err = changeTime(path)
 	return p, err
 }
