@@ -11,7 +11,7 @@ import (
 
 // prepare makes the format in an empty file, or brings the one that is there up to date.
 func (d *DB) prepare(ctx context.Context) error {
-	c, err := d.db.Conn(ctx)
+	c, err := d.conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func Check(ctx context.Context, path string, format *Format) error {
 }
 
 func (d *DB) check(ctx context.Context) error {
-	c, err := d.db.Conn(ctx)
+	c, err := d.conn(ctx)
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (d *DB) transact(ctx context.Context, begin string, do func(tx *Tx) error) 
 	if err != nil {
 		return d.explain(err)
 	}
-	c, err := d.db.Conn(ctx)
+	c, err := d.conn(ctx)
 	if err != nil {
 		return d.explain(err)
 	}
@@ -167,15 +167,26 @@ func (t *Tx) Each(ctx context.Context, row func(scan func(dest ...any) error) er
 
 // inTransaction rolls back where do or the end of it fails. The errors of do are its own.
 func (d *DB) inTransaction(ctx context.Context, c *sql.Conn, begin string, do func() error) error {
+	exec := func(what string) error {
+		_, err := c.ExecContext(ctx, what)
+		return err
+	}
 	err := d.patient(ctx, func() error {
-		_, err := c.ExecContext(ctx, begin)
+		if err := exec(begin); err != nil || begin != "BEGIN" {
+			return err
+		}
+		// It begins with the first look at the file, which has to wait like a writer's beginning.
+		err := exec("SELECT 1 FROM sqlite_schema LIMIT 1")
+		if err != nil {
+			_ = exec("ROLLBACK") // else the next beginning says so
+		}
 		return err
 	})
 	if err != nil {
 		return d.explain(err)
 	}
 	if err = do(); err == nil {
-		if _, err = c.ExecContext(ctx, "COMMIT"); err == nil {
+		if err = d.patient(ctx, func() error { return exec("COMMIT") }); err == nil {
 			return nil
 		}
 		err = d.explain(err)
@@ -183,6 +194,15 @@ func (d *DB) inTransaction(ctx context.Context, c *sql.Conn, begin string, do fu
 	// Some errors have rolled back by themselves; then this one fails, and need not be told.
 	_, _ = c.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 	return err
+}
+
+// conn is a connection of its own. A new one reads the file already, while others may hold it.
+func (d *DB) conn(ctx context.Context) (c *sql.Conn, err error) {
+	err = d.patient(ctx, func() (err error) {
+		c, err = d.db.Conn(ctx)
+		return err
+	})
+	return c, err
 }
 
 // patient tries something again while another process holds the file.

@@ -27,7 +27,11 @@ func things(steps ...string) *statedb.Format {
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv("STATEDB_TEST_PATH"); path != "" {
-		if err := writer(path); err != nil {
+		work := writer
+		if os.Getenv("STATEDB_TEST_SHORT") != "" {
+			work = visitor
+		}
+		if err := work(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -49,6 +53,27 @@ func writer(path string) error {
 		}
 	}
 	return d.Close()
+}
+
+// visitor comes and goes, as short commands do: the first and the last of a file change its mode.
+func visitor(path string) error {
+	for range 20 {
+		ctx := context.Background()
+		d, err := statedb.Open(ctx, path, things())
+		if err != nil {
+			return err
+		}
+		if err := add(ctx, d, "x"); err != nil {
+			return err
+		}
+		read := d.Read(ctx, func(tx *statedb.Tx) error {
+			return tx.Row(ctx, []any{new(int)}, "SELECT count(*) FROM thing")
+		})
+		if err := errors.Join(read, d.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func add(ctx context.Context, d *statedb.DB, name string) error {
@@ -278,6 +303,25 @@ func TestSeveralProcessesWriteAtOnce(t *testing.T) {
 	if got := names(t, open(t, path, things())); len(got) != 250 {
 		t.Errorf("it holds %d, want 250", len(got))
 	}
+}
+
+func TestProcessesThatComeAndGoHoldNobodyUp(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "things.db")
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			cmd := exec.CommandContext(t.Context(), exe)
+			cmd.Env = append(os.Environ(), "STATEDB_TEST_PATH="+path, "STATEDB_TEST_SHORT=1")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestAFileThatIsHeld(t *testing.T) {
