@@ -96,9 +96,7 @@ func (p *Program) kill(ctx context.Context, id, process, signal string, grace ti
 		if ms == 0 {
 			ms = -1 // at once
 		}
-		ctx, cancel := context.WithTimeout(ctx, grace+insideGuard)
-		defer cancel()
-		return nil, client.EndProcess(ctx, agent.EndParams{Process: process, GraceMS: ms})
+		return nil, endCommand(ctx, client, agent.EndParams{Process: process, GraceMS: ms}, grace+endGuard, id)
 	}
 	proc, err := client.Attach(ctx, agent.AttachParams{Process: process, From: -1}, &agent.Streams{})
 	if err != nil {
@@ -106,6 +104,21 @@ func (p *Program) kill(ctx context.Context, id, process, signal string, grace ti
 	}
 	defer proc.Cancel()
 	return nil, proc.Signal(ctx, signal)
+}
+
+// endGuard is how much longer than its grace a command may take to be ended: in a sandbox that a fork bomb keeps busy, its
+// agent has its turn as seldom as each of the bomb's processes.
+const endGuard = time.Minute
+
+func endCommand(ctx context.Context, client *agent.Client, params agent.EndParams, limit time.Duration, id string) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := client.EndProcess(limited, params)
+	if err == nil || limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%s is being ended, but has not in %s: what runs there keeps the sandbox busy; look again with airlock sandbox ps %s, or end all of it with airlock sandbox rm %[3]s",
+		printable(params.Process), limit.Round(time.Second), printable(id))
 }
 
 // findProcess finds a command by its name; the error lists those that run.

@@ -142,7 +142,7 @@ func (p *Program) showBox(i *manager.Info) error {
 		facts = append(facts,
 			fact{"memory", bytesText(st.Memory)}, fact{"processor time", st.CPU.Round(time.Millisecond).String()},
 			fact{"processes", countText(st.Processes)}, fact{"disk", bytesText(st.Disk)},
-			fact{"commands", fmt.Sprintf("%d, and %s", st.Commands, plural(st.Calls, "connection"))}, fact{"idle for", idleText(st.Idle)})
+			fact{"commands", countText(int64(st.Commands)) + ", and " + plural(st.Calls, "connection")}, fact{"idle for", idleText(st.Idle)})
 	}
 	var b strings.Builder
 	b.WriteString(i.ID + "\n")
