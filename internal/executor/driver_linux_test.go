@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ type box struct {
 	endOnce   sync.Once
 	done      chan struct{}
 	endErr    error
-	closed    int
+	closed    atomic.Bool
 	readUpper bool
 }
 
@@ -94,7 +95,7 @@ func (b *box) Upper(_ context.Context, w io.Writer) error {
 }
 
 func (b *box) Close() error {
-	b.closed++
+	b.closed.Store(true)
 	b.end(nil)
 	b.client.Close()
 	b.serving.Wait()
@@ -153,7 +154,7 @@ func newWorld(t *testing.T) *world {
 	d := &driver{t: t, upper: upper(t, filepath.Join(work, "made"))}
 	t.Cleanup(func() {
 		for _, b := range d.boxes {
-			if b.closed == 0 {
+			if !b.closed.Load() {
 				t.Errorf("sandbox %s was not closed", b.id)
 			}
 		}

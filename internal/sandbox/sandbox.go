@@ -74,7 +74,7 @@ type Sandbox interface {
 	Notes() []string
 
 	// Close ends everything in the sandbox and removes all traces of it. It may be
-	// called twice, and does not return before the last process has ended.
+	// called twice, also at once, and does not return before the last process has ended.
 	Close() error
 }
 
