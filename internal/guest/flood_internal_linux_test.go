@@ -40,7 +40,7 @@ func TestAReaperThatIsFloodedSaysSoAfterAWhile(t *testing.T) {
 
 func TestACommandAtItsLimitIsStifledUntilItHasShrunk(t *testing.T) {
 	c := newCgroups(slog.New(slog.DiscardHandler))
-	full, err := c.create(8)
+	full, err := c.create(7)
 	if err != nil {
 		t.Skipf("no control groups that limit processes: %v", err)
 	}
@@ -97,10 +97,46 @@ func TestACommandAtItsLimitIsStifledUntilItHasShrunk(t *testing.T) {
 	if limit(full) != "0" {
 		t.Errorf("the limit is back at %s", limit(full))
 	}
-	end()
-	for until := time.Now().Add(20 * time.Second); limit(full) != "8"; time.Sleep(20 * time.Millisecond) {
+	// One is left, as the command itself would be.
+	for _, s := range sleepers[1:] {
+		_ = s.Process.Kill()
+		_ = s.Wait()
+	}
+	sleepers = sleepers[:1]
+	for until := time.Now().Add(20 * time.Second); limit(full) != "7"; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatalf("the limit is %s, and not 8 again", limit(full))
+			t.Fatalf("the limit is %s, and not 7 again", limit(full))
 		}
+	}
+}
+
+func TestAStifledCommandThatDoesNotShrinkGetsItsLimitBack(t *testing.T) {
+	c := newCgroups(slog.New(slog.DiscardHandler))
+	g, err := c.create(8)
+	if err != nil {
+		t.Skipf("no control groups that limit processes: %v", err)
+	}
+	defer c.remove(g)
+	var sleepers []*exec.Cmd
+	defer func() {
+		for _, s := range sleepers {
+			_ = s.Process.Kill()
+			_ = s.Wait()
+		}
+	}()
+	for range 3 {
+		s := exec.Command("sleep", "300")
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		sleepers = append(sleepers, s)
+		if err := put(filepath.Join(g.dir, "cgroup.procs"), int64(s.Process.Pid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.freeze()
+	g.recover(time.Now())
+	if data, err := os.ReadFile(filepath.Join(g.dir, "pids.max")); err != nil || strings.TrimSpace(string(data)) != "8" {
+		t.Errorf("its limit is %q, %v", data, err)
 	}
 }

@@ -16,11 +16,13 @@ import (
 // A fork bomb that has reached its limit stays there: as one of its processes gives up, another takes its place. Their orphans
 // are the agent's to collect, and while thousands wait for a processor the agent has its turn as seldom as each of them. So a command
 // whose orphans have come faster than they are collected for a while, and which is at its limit, so that
-// starting processes fails for it as it is, may start none at all until nearly all of it has ended.
+// starting processes fails for it as it is, may start none at all until nearly all of it has ended, or stifleMost is over:
+// what is left then may be no bomb's.
 
 const (
 	floodTime   = 3 * time.Second        // of orphans, before their command is stifled
 	stiflePause = 500 * time.Millisecond // between looks at one that is
+	stifleMost  = 30 * time.Second
 )
 
 // flood notes how a collection went, and calls r.drown when orphans have flooded the reaper for floodTime.
@@ -51,12 +53,12 @@ func (c *cgroups) stifle() {
 		}
 		c.log.Warn("a command at its limit of processes floods the agent with orphans: it may start none until nearly all of its have ended", "limit", g.max)
 		g.freeze()
-		go g.recover()
+		go g.recover(time.Now().Add(stifleMost))
 	}
 }
 
-// recover gives a stifled group its limit back when few of its processes are left.
-func (g *cgroup) recover() {
+// recover gives a stifled group its limit back when few of its processes are left, its command alone at the least, or at the end.
+func (g *cgroup) recover(end time.Time) {
 	defer g.stifled.Store(false)
 	for {
 		time.Sleep(stiflePause)
@@ -64,7 +66,7 @@ func (g *cgroup) recover() {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) || g.killed.Load():
 			return
-		case err == nil && n <= g.max/8:
+		case err == nil && n <= max(g.max/8, 1), time.Now().After(end):
 			_ = g.limit(g.max)
 			return
 		}
