@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -27,6 +25,10 @@ const (
 	// and ends before its own turn comes, takes its child out of sight. The next look sees
 	// the child.
 	looks = 3
+
+	// beingStarted is how long a look waits for a process whose environment cannot be read because another
+	// program is just being put in its place. One without any environment looks the same.
+	beingStarted = 100 * time.Millisecond
 )
 
 // newMark is a variable that no other command has.
@@ -143,17 +145,24 @@ func (p *process) look() (left []int, still bool) {
 		case ours[pid]:
 		case stat.session == session:
 			ours[pid] = true
+		case stat.session == 0: // the kernel's own
 		case p.a.reaper.orphan(pid, stat.parent):
 			open = append(open, pid)
 		}
 	}
 	alone := p.a.reaper.alone() && !p.a.keeps.Load()
+	deadline := time.Now().Add(beingStarted)
 	for _, pid := range open {
 		if alone {
 			ours[pid] = true // whatever it has done to its environment: nobody else has left any
 			continue
 		}
-		switch is, known := marked(pid, p.mark); {
+		is, known := marked(pid, p.mark)
+		for !known && isThere(pid) && time.Now().Before(deadline) {
+			time.Sleep(restPoll / 10)
+			is, known = marked(pid, p.mark)
+		}
+		switch {
 		case is:
 			ours[pid] = true
 		case !known:
@@ -203,16 +212,36 @@ func (p *process) since() int {
 // marked reports whether a process was started with this variable; known is false where it
 // has ended or is just being started, and nobody can tell.
 func marked(pid int, variable string) (is, known bool) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
+	for size := 8 << 10; ; size *= 4 {
+		data, err := environ(pid, size)
+		switch {
+		case err != nil:
+			// Another user's could not be signalled either.
+			return false, !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH)
+		case len(data) == size && size < maxEnviron:
+			continue
+		}
+		return bytes.Contains(append([]byte{0}, data...), []byte("\x00"+variable+"\x00")), len(data) > 0
+	}
+}
+
+// environ reads up to size bytes of a process's environment, with one read: a process that another program takes the
+// place of meanwhile has no more of it for a second one, which looks as if the first had been all.
+func environ(pid, size int) ([]byte, error) {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/environ", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false, !errors.Is(err, fs.ErrNotExist) // another user's could not be signalled either
+		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEnviron))
-	if errors.Is(err, unix.ESRCH) || len(data) == 0 {
-		return false, false
-	}
-	return bytes.Contains(append([]byte{0}, data...), []byte("\x00"+variable+"\x00")), true
+	defer unix.Close(fd)
+	data := make([]byte, size)
+	n, err := unix.Read(fd, data)
+	return data[:max(n, 0)], err
+}
+
+// isThere reports whether a process is there and has not ended.
+func isThere(pid int) bool {
+	stat, ok := readStat(pid)
+	return ok && stat.state != 'Z'
 }
 
 // members are the processes in the group.

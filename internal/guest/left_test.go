@@ -199,3 +199,26 @@ func TestEndRestWithoutATrace(t *testing.T) {
 		w.exec(object{"cmd": "kill -9 $(cat pid)", "cwd": dir})
 	})
 }
+
+// TestEndRestFindsWhatIsJustBeingStarted: while a process puts another program in its own place, nobody can read its
+// environment. This one does nothing else.
+func TestEndRestFindsWhatIsJustBeingStarted(t *testing.T) {
+	agents(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		again := filepath.Join(dir, "again")
+		if err := os.WriteFile(again, []byte("#!/bin/sh\ntest -e there || touch there\nexec \"$0\"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		other := w.send(agent.MethodExec, object{"stream": true, "cmd": "echo up; sleep 300"}, nil) // so that the mark is looked for
+		w.prints(other, "stdout", "up")
+		for range 30 {
+			w.exec(object{"cwd": dir, "end_rest": true, "cmd": "rm -f there; setsid sh -c 'echo $$ > pid; exec ./again' & until test -e there; do sleep 0.01; done"})
+			noneAlive(t, dir)
+			if t.Failed() {
+				break
+			}
+		}
+		w.must(agent.MethodCancel, object{"id": other}, &agent.CancelResult{})
+		w.result(other)
+	})
+}
