@@ -156,12 +156,11 @@ func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*chi
 	var c *child
 	if err == nil {
 		c = &child{pid: pid, done: make(chan struct{})}
-		if status, ok := r.unclaimed[pid]; ok {
-			c.status = status
-			close(c.done)
+		r.children[pid] = c
+		if status, ok := r.unclaimed[pid]; ok && noChild(pid) {
+			r.endLocked(c, status)
 		} else {
-			r.children[pid] = c
-			// It may have ended before it was in the table.
+			// It may have ended before it was in the table; or what had its number before has.
 			r.waitLocked(c)
 		}
 		select {
@@ -191,6 +190,12 @@ func (r *reaper) waitLocked(c *child) {
 		// Somebody else collected it; how it ended is not known.
 		r.endLocked(c, unix.WaitStatus(unix.SIGKILL))
 	}
+}
+
+// noChild reports that this process has no child of that number, running or ended.
+func noChild(pid int) bool {
+	err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return errors.Is(err, unix.ECHILD)
 }
 
 func (r *reaper) endLocked(c *child, status unix.WaitStatus) {
