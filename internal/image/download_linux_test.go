@@ -332,19 +332,16 @@ func TestARegistryThatGoesSilentIsAskedAgain(t *testing.T) {
 
 func TestAPullThatIsGivenUpLeavesNothing(t *testing.T) {
 	h := newHub(t, nil)
-	h.push(t, "a:1", imageOf(t, layerOf(t, file("a", noise(3_000_000, 1)), file("b", noise(3_000_000, 2)))))
+	h.push(t, "a:1", imageOf(t, layerOf(t, file("a", noise(100_000, 1)), file("b", noise(600_000, 2)))))
 	s := newStore(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	begun := filepath.Join(s.Dir(), "temp", "*", "fs", "*")
-	go func() {
-		for ctx.Err() == nil {
-			if found, _ := filepath.Glob(begun); len(found) > 0 {
-				cancel()
-			}
+	_, err := s.Pull(ctx, h.ref("a:1"), &image.PullOptions{Progress: func(image.Progress) {
+		if found, _ := filepath.Glob(filepath.Join(s.Dir(), "temp", "*", "fs", "*")); len(found) > 0 {
+			cancel()
 		}
-	}()
-	_, err := s.Pull(ctx, h.ref("a:1"), nil)
+		time.Sleep(100 * time.Millisecond) // so that the next step is told, too
+	}})
 	wantError(t, err, context.Canceled)
 	leftovers(t, s)
 	pull(t, s, h.ref("a:1"), nil)
