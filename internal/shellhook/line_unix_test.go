@@ -3,7 +3,6 @@
 package shellhook_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -91,11 +90,8 @@ func TestALinkCalledAi(t *testing.T) {
 					t.Fatal(err)
 				}
 				if tt.name == "another program" {
-					err = os.WriteFile(filepath.Join(dir, "ai"), []byte("#!/bin/sh\necho my''own\n"), 0o755) //nolint:gosec // a program
-				} else {
-					err = os.Symlink(exe, filepath.Join(dir, "ai"))
-				}
-				if err := errors.Join(err); err != nil {
+					writeProgram(t, filepath.Join(dir, "ai"), "#!/bin/sh\necho my''own\n")
+				} else if err := os.Symlink(exe, filepath.Join(dir, "ai")); err != nil {
 					t.Fatal(err)
 				}
 				x := start(t, &setup{shell: shell, before: tt.before, env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}})

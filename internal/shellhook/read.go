@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -19,7 +20,10 @@ type Last struct {
 // Read reads what the shell and its terminal tell of the last command. The terminal is asked
 // only where there is a command, and for 300 milliseconds at most; ctx ends that sooner. What
 // cannot be had is left out.
-func Read(ctx context.Context, environ func(string) string) Last {
+func Read(ctx context.Context, environ func(string) string) Last { return read(ctx, askTime, environ) }
+
+// read is Read with another time for the terminal.
+func read(ctx context.Context, wait time.Duration, environ func(string) string) Last {
 	var last Last
 	if !slices.Contains(Shells(), environ(varShell)) {
 		return last
@@ -34,7 +38,7 @@ func Read(ctx context.Context, environ func(string) string) Last {
 			if !got.unsure && last.Command != "" {
 				last.ExitCode = exitCode(environ(varBefore))
 			}
-			last.Stderr, last.Source = screen(ctx, environ, func(text string) string { return after(text, line) })
+			last.Stderr, last.Source = screen(ctx, wait, environ, func(text string) string { return after(text, line) })
 			return last
 		case placeAlone:
 		}
@@ -53,7 +57,7 @@ func Read(ctx context.Context, environ func(string) string) Last {
 		}
 		return last
 	}
-	last.Stderr, last.Source = screen(ctx, environ, func(text string) string { return Output(text, last.Command) })
+	last.Stderr, last.Source = screen(ctx, wait, environ, func(text string) string { return Output(text, last.Command) })
 	return last
 }
 

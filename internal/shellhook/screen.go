@@ -50,8 +50,8 @@ func terminals() []terminal {
 }
 
 // screen asks the innermost terminal for its text, of which output is what the command wrote, and
-// says which it was.
-func screen(ctx context.Context, environ func(string) string, output func(string) string) (text, source string) {
+// says which it was. It waits for wait at most.
+func screen(ctx context.Context, wait time.Duration, environ func(string) string, output func(string) string) (text, source string) {
 	for _, t := range terminals() {
 		args := t.args(environ)
 		if args == nil {
@@ -68,7 +68,7 @@ func screen(ctx context.Context, environ func(string) string, output func(string
 				env = append(env, name+"="+value)
 			}
 		}
-		if text = output(capture(ctx, path, args, env)); text != "" {
+		if text = output(capture(ctx, wait, path, args, env)); text != "" {
 			return text, t.name
 		}
 		return "", ""
@@ -77,15 +77,15 @@ func screen(ctx context.Context, environ func(string) string, output func(string
 }
 
 // capture is what a program writes in a short time; what it writes beyond a bound is lost.
-func capture(ctx context.Context, path string, args, env []string) string {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+func capture(ctx context.Context, wait time.Duration, path string, args, env []string) string {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	out := &tail{max: maxScreen}
 	cmd.Env, cmd.Stdout = env, out
 	cmd.Dir = "/"
 	ownGroup(cmd)
-	cmd.WaitDelay = askTime / 3
+	cmd.WaitDelay = wait / 3
 	if cmd.Run() != nil {
 		return ""
 	}

@@ -3,7 +3,6 @@
 package shellhook_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -16,10 +15,8 @@ func TestScreenOfALine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program := "#!/bin/sh\necho '$ make'; echo old; echo '$ make || airlock ai fix'; echo boom; echo bang\n"
-	if err := os.WriteFile(filepath.Join(dir, "tmux"), []byte(program), 0o755); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
-	}
-	got := shellhook.Read(t.Context(), environ(map[string]string{
+	writeProgram(t, filepath.Join(dir, "tmux"), program)
+	got := shellhook.ReadPatiently(t.Context(), environ(map[string]string{
 		"AIRLOCK_SHELL": "bash", "AIRLOCK_LINE": "make || airlock ai fix", "AIRLOCK_LINE_EXIT_CODE": "2",
 		"TMUX": "/tmp/x,1,0", "TMUX_PANE": "%1", "PATH": dir + ":/usr/bin:/bin",
 	}))

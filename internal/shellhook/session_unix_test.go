@@ -42,7 +42,7 @@ type told struct {
 }
 
 func probe(args []string) error {
-	out := told{Args: args, Last: shellhook.Read(context.Background(), os.Getenv)}
+	out := told{Args: args, Last: shellhook.ReadPatiently(context.Background(), os.Getenv)}
 	for _, v := range os.Environ() {
 		if strings.HasPrefix(v, "AIRLOCK_") {
 			out.Env = append(out.Env, v)
@@ -182,7 +182,7 @@ func start(t *testing.T, s *setup) *session {
 
 // end waits for the shell's end, which its input's end brings.
 func (x *session) end(done chan struct{}) {
-	timer := time.AfterFunc(10*time.Second, func() { _ = x.cmd.Process.Kill() })
+	timer := time.AfterFunc(time.Minute, func() { _ = x.cmd.Process.Kill() })
 	_ = x.cmd.Wait() // a hang-up's code
 	timer.Stop()
 	if done != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"airlock/internal/shellhook"
@@ -186,6 +187,17 @@ func TestHistory(t *testing.T) {
 				t.Errorf("the file holds %d bytes, mode %v, %v", st.Size(), st.Mode(), err)
 			}
 		})
+	}
+}
+
+// writeProgram writes a program. While it is open, nobody forks: a child that has not started its own program yet
+// would hold it open for writing, and for that long it could not be started.
+func writeProgram(t *testing.T, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
 	}
 }
 
