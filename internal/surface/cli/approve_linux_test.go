@@ -48,7 +48,7 @@ func TestApprovingOnATerminal(t *testing.T) {
 		err    error
 	}
 	ask := func(ctx context.Context) chan outcome {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // a test that fails must end
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute) // a test that fails must end
 		t.Cleanup(cancel)
 		done := make(chan outcome, 1)
 		go func() {
@@ -74,12 +74,12 @@ func TestApprovingOnATerminal(t *testing.T) {
 		t.Errorf("Approve = %+v, %v, want approved", o.answer, o.err)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
 	done = ask(ctx)
 	until("Let it run?")
-	if o := <-done; !errors.Is(o.err, context.DeadlineExceeded) || o.answer.Approved {
-		t.Errorf("Approve = %+v, %v, want %v", o.answer, o.err, context.DeadlineExceeded)
+	cancel()
+	if o := <-done; !errors.Is(o.err, context.Canceled) || o.answer.Approved {
+		t.Errorf("Approve = %+v, %v, want %v", o.answer, o.err, context.Canceled)
 	}
 
 	// Two questions at once: the second is shown when the first has its answer.

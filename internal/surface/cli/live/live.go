@@ -123,7 +123,7 @@ func Fit(line string, width int) string {
 }
 
 // Wrap breaks a printable text into lines that take no more than width columns, between words
-// where it can.
+// where it can. What is shown as one character stays whole, however many columns its marks take.
 func Wrap(text string, width int) []string {
 	width = max(width, 10)
 	var out []string
@@ -134,7 +134,7 @@ func Wrap(text string, width int) []string {
 			var cluster string
 			var w int
 			cluster, rest, w, state = uniseg.FirstGraphemeClusterInString(rest, state)
-			if used+w > width {
+			if used+w > width && at > begin {
 				end := at
 				if space > begin {
 					end = space

@@ -1,5 +1,10 @@
 package prompt
 
+import "time"
+
+// Patient makes a prompt wait for other sessions for as long as they may take on a busy machine, disk included.
+func Patient(p *Prompt) { p.history.wait = time.Minute }
+
 // What the fuzz targets try.
 var (
 	Decode = decode

@@ -36,11 +36,12 @@ const (
 type history struct {
 	file    string
 	entries []string
-	added   int // since the file was looked at
+	added   int           // since the file was looked at
+	wait    time.Duration // for other sessions to have written
 }
 
 func openHistory(file string) (*history, error) {
-	h := &history{file: file}
+	h := &history{file: file, wait: lockWait}
 	if file == "" {
 		return h, nil
 	}
@@ -127,7 +128,7 @@ func (h *history) add(ctx context.Context, text string) error {
 
 func (h *history) write(ctx context.Context, text string) error {
 	lock := flock.New(h.file+".lock", flock.SetPermissions(0o600))
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	ctx, cancel := context.WithTimeout(ctx, h.wait)
 	defer cancel()
 	if ok, err := lock.TryLockContext(ctx, lockRetry); !ok {
 		return fmt.Errorf("another session holds it: %w", err)
