@@ -13,9 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"airlock/internal/audit"
+	"airlock/internal/leaktest"
 )
 
 // TestMain is also another airlock that writes: AIRLOCK_TEST_WRITES is how many rows, 0 for
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("AIRLOCK_TEST_RECORD"); path != "" {
 		os.Exit(writeRows(path))
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 func writeRows(path string) int {
