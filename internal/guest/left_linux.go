@@ -31,9 +31,10 @@ const (
 	beingStarted = 100 * time.Millisecond
 )
 
-// newMark is a variable that no other command has.
+// newMark is a variable that no other command has. It begins with the agent's number, by which one that was killed can be
+// told from others of the machine by who has to end what it left.
 func newMark() string {
-	return fmt.Sprintf("%s=%016x%016x", agent.EnvExec, rand.Uint64(), rand.Uint64())
+	return fmt.Sprintf("%s=%d-%016x%016x", agent.EnvExec, os.Getpid(), rand.Uint64(), rand.Uint64())
 }
 
 // finishRest ends what the command left running, where that was asked for: politely, then

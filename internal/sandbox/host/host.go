@@ -100,7 +100,7 @@ func (a *Agent) attend(since uint64) {
 	err := a.cmd.Wait()
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	if failed && (exit.ExitCode() < 0 || exit.ExitCode() == exitPanic) {
-		endLeft(since)
+		endLeft(a.cmd.Process.Pid, since)
 	}
 	if failed && exit.ExitCode() > 0 {
 		err = nil // its connection ended, which is what it was told

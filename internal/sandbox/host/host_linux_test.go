@@ -82,14 +82,17 @@ func TestItRunsOnTheHostAsWhoStartedIt(t *testing.T) {
 // gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
-		if state, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); strings.Contains(string(state), ") Z ") {
-			return // it has ended, and nobody has collected it yet
-		}
+	for end := time.Now().Add(2 * time.Minute); runs(pid); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("process %d still runs", pid)
 		}
 	}
+}
+
+// runs reports whether a process is there and has not ended, collected or not.
+func runs(pid int) bool {
+	state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && !strings.Contains(string(state), ") Z ")
 }
 
 // sleeper starts a command that leaves a child of its own session behind, and gives both.
@@ -169,6 +172,20 @@ func TestEverythingEndsWhenItsProcessIsKilled(t *testing.T) {
 	}
 }
 
+// orphan starts a process that is nobody's child here any more.
+func orphan(t *testing.T, env string) int {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!")
+	cmd.Env = append(os.Environ(), env)
+	line, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := pids(t, string(line))[0]
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	return pid
+}
+
 // TestEverythingEndsWhenTheAgentIsKilled, by the machine that is short of memory, or by what
 // it runs.
 func TestEverythingEndsWhenTheAgentIsKilled(t *testing.T) {
@@ -187,6 +204,7 @@ func TestEverythingEndsWhenTheAgentIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stranger := orphan(t, agent.EnvExec+"=1-0123456789abcdef")
 	printed := make(chan string, 1)
 	const script = `setsid sleep 1000 & one=$!
 env -i setsid sleep 1000 & two=$!
@@ -206,8 +224,11 @@ echo $$ $one $two $three $PPID; wait`
 	if err := a.Close(); err == nil {
 		t.Error("Close: err = nil, and the agent was killed")
 	}
-	if syscall.Kill(kept, 0) != nil {
+	if !runs(kept) {
 		t.Error("another agent's command was ended")
+	}
+	if !runs(stranger) {
+		t.Error("what an agent in a program of another name runs was ended")
 	}
 	running.Cancel()
 }

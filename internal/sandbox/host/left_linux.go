@@ -16,15 +16,16 @@ const (
 	sweeps     = 50
 	sweepPause = 10 * time.Millisecond
 	maxEnviron = 256 << 10 // bytes of a process's environment that are looked through
+	kernel     = 2         // the parent of the kernel's own
 )
 
 // endLeft ends what an agent has left that was killed, and could not do so itself: its
-// commands have a mark, and are no agent's any more. What has wiped its environment
+// commands have a mark of its own, and are no agent's any more. What has wiped its environment
 // is found where it descends from one that has not.
-func endLeft(since uint64) {
+func endLeft(agentPID int, since uint64) {
 	for range sweeps {
-		left := leftBehind(since)
-		if len(left) == 0 {
+		left, sure := leftBehind(agentPID, since)
+		if len(left) == 0 && sure {
 			return
 		}
 		for _, pid := range left {
@@ -41,18 +42,24 @@ type process struct {
 	zombie  bool
 }
 
-// leftBehind are the processes that were started since then, have a mark of an agent's
-// command or descend from one that has, and have no agent above them.
-func leftBehind(since uint64) []int {
-	all := processes()
+// leftBehind are the processes that were started since then, have a mark of the agent's
+// commands or descend from one that has, and have no agent above them. It is not sure where another program was just
+// being put in a process's place, so that nobody can tell; one without any environment looks the same.
+func leftBehind(agentPID int, since uint64) (left []int, sure bool) {
+	all, sure := processes(), true
 	agents := map[int]bool{os.Getpid(): true} // what is below this process is its own affair
 	ours := map[int]bool{}
 	for pid, p := range all {
 		switch {
 		case isAgent(pid):
 			agents[pid] = true
-		case p.started >= since && marked(pid):
-			ours[pid] = true
+		case p.started < since || p.zombie || p.parent == kernel:
+		default:
+			is, known := marked(pid, agentPID)
+			if is {
+				ours[pid] = true
+			}
+			sure = sure && known
 		}
 	}
 	under := func(pid int, those map[int]bool) bool {
@@ -64,13 +71,12 @@ func leftBehind(since uint64) []int {
 		}
 		return false
 	}
-	var left []int
 	for pid, p := range all {
 		if !p.zombie && p.started >= since && under(pid, ours) && !under(pid, agents) {
 			left = append(left, pid)
 		}
 	}
-	return left
+	return left, sure
 }
 
 func processes() map[int]process {
@@ -117,30 +123,18 @@ func isAgent(pid int) bool {
 	return err == nil && string(name) == agentName
 }
 
-// marked reports whether a process is of a command of an agent's, and not of the one that
-// this process is of itself.
-func marked(pid int) bool {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
+// marked reports whether a process is of a command of the agent's. Its environment is read with one read: a process that
+// another program takes the place of meanwhile has no more of it for a second one.
+func marked(pid, agentPID int) (is, known bool) {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/environ", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return false, true // it has ended, or is another user's
 	}
-	defer f.Close()
+	defer unix.Close(fd)
 	buf := make([]byte, maxEnviron)
-	n := 0
-	for n < len(buf) {
-		more, err := f.Read(buf[n:])
-		n += more
-		if err != nil || more == 0 {
-			break
-		}
-	}
-	const name = agent.EnvExec + "="
-	for v := range bytes.SplitSeq(buf[:n], []byte{0}) {
-		if mark, ok := bytes.CutPrefix(v, []byte(name)); ok {
-			return string(mark) != os.Getenv(agent.EnvExec)
-		}
-	}
-	return false
+	n, err := unix.Read(fd, buf)
+	mark := fmt.Appendf(nil, "\x00%s=%d-", agent.EnvExec, agentPID)
+	return bytes.Contains(append([]byte{0}, buf[:max(n, 0)]...), mark), n > 0 || err != nil
 }
 
 // startOf is when a process was started; the end of time where that is not known.

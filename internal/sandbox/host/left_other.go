@@ -3,6 +3,6 @@
 package host
 
 // endLeft cannot tell here what an agent has left that was killed.
-func endLeft(uint64) {}
+func endLeft(int, uint64) {}
 
 func startOf(int) uint64 { return 0 }
