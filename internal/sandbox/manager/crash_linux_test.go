@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -143,7 +144,7 @@ func (b *deadlyBox) End(ctx context.Context) error {
 // commandMain takes one step, and is killed at a point of it.
 func commandMain() {
 	w := openWorld(os.Getenv("MANAGER_TEST_DIR"))
-	w.double.apart = true
+	w.double.apart, w.double.starting = true, startingFile()
 	at, _ := strconv.Atoi(os.Getenv("MANAGER_TEST_POINT"))
 	f := &fuse{}
 	f.left.Store(int64(at))
@@ -162,15 +163,24 @@ func commandMain() {
 	}
 }
 
-// killed takes a step in a process that is killed at a point; false: it ended before.
+// killed takes a step in a process that is killed at a point; false: it ended before. It waits for the keepers that
+// were just being started then: in the middle of a look, one would come as if from nowhere.
 func (w *world) killed(t *testing.T, step, id string, point int) bool {
 	t.Helper()
 	var out bytes.Buffer
+	started, starting, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer started.Close()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "MANAGER_TEST_ROLE=command", "MANAGER_TEST_DIR="+w.dir, "MANAGER_TEST_STEP="+step, "MANAGER_TEST_ID="+id,
-		"MANAGER_TEST_POINT="+strconv.Itoa(point))
+		"MANAGER_TEST_POINT="+strconv.Itoa(point), startingVariable+"=1")
+	cmd.ExtraFiles = []*os.File{starting}
 	cmd.Stderr = &out
-	err := cmd.Run()
+	err = cmd.Run()
+	starting.Close()
+	_, _ = io.Copy(io.Discard, started) // until nobody has the other end
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:

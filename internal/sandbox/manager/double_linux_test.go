@@ -36,6 +36,8 @@ type double struct {
 
 	failRestore func(id string) error // may be nil
 	unsaved     bool                  // Checkpoint is sandbox.ErrNotSaved
+
+	starting *os.File // processes of their own have it open until they serve; may be nil
 }
 
 func (d *double) Name() string           { return "double" }
@@ -113,6 +115,9 @@ func (d *double) launch(id string) error {
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), "MANAGER_TEST_ROLE=keeper", "MANAGER_TEST_DIR="+d.dir, "MANAGER_TEST_ID="+id)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if d.starting != nil {
+		cmd.ExtraFiles = []*os.File{d.starting}
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -376,8 +381,10 @@ func newKeeper(dir, id string) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.lock = flock.New(filepath.Join(at, "lock"))
-	if _, err := k.lock.TryLock(); err != nil {
+	// It gets its name once it is locked: before, others would take this one for dead, and might even have
+	// the lock while they look.
+	k.lock = flock.New(filepath.Join(at, "young"))
+	if err := errors.Join(k.lock.Lock(), os.Rename(k.lock.Path(), filepath.Join(at, "lock"))); err != nil {
 		return nil, err
 	}
 	if k.guest, err = guest.New(nil); err != nil {
@@ -493,7 +500,23 @@ func keeperMain() {
 	if err != nil {
 		os.Exit(1)
 	}
+	if f := startingFile(); f != nil {
+		f.Close()
+	}
 	k.serve()
+}
+
+// startingVariable says that a process has the file that tells who still starts.
+const startingVariable = "MANAGER_TEST_STARTING"
+
+// startingFile is the file, which no process that runs inside is to have; nil where there is none.
+func startingFile() *os.File {
+	if os.Getenv(startingVariable) == "" {
+		return nil
+	}
+	const first = 3 // of those that a process is given
+	syscall.CloseOnExec(first)
+	return os.NewFile(first, "starting")
 }
 
 func (b *box) times() sandbox.Times { return b.spec.Times }

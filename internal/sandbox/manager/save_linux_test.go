@@ -316,7 +316,8 @@ func TestATemplateWhoseCommandFails(t *testing.T) {
 
 func TestOneStepAtATime(t *testing.T) {
 	w := newWorld(t)
-	one, other := w.manager(t), w.manager(t)
+	hasty := func(o *manager.Options) { o.Wait = 100 * time.Millisecond }
+	one, other := w.manager(t), w.manager(t, hasty)
 	box := create(t, one)
 	id := box.ID()
 	err := one.With(t.Context(), id, "commit", func(ctx context.Context, b *manager.Box) error {
@@ -351,7 +352,7 @@ func TestOneStepAtATime(t *testing.T) {
 
 func TestStepsWaitForEachOther(t *testing.T) {
 	w := newWorld(t)
-	patient := func(o *manager.Options) { o.Wait = time.Minute }
+	patient := func(o *manager.Options) { o.Wait = 10 * time.Minute }
 	one, other := w.manager(t, patient), w.manager(t, patient)
 	id := create(t, one).ID()
 	waiting := make(chan error, 1)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"airlock/internal/sandbox"
 	"airlock/internal/sandbox/manager"
@@ -67,7 +66,7 @@ func (w *world) endAll(t testing.TB) {
 
 func (w *world) options() *manager.Options {
 	return &manager.Options{
-		Dir: filepath.Join(w.dir, "state"), Driver: w.double, Images: w.images, Changes: w.changes, Wait: 100 * time.Millisecond,
+		Dir: filepath.Join(w.dir, "state"), Driver: w.double, Images: w.images, Changes: w.changes,
 		Record: func(_ context.Context, kind, id string, _ any) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
