@@ -38,7 +38,7 @@ func roundTrip(t testing.TB, address string, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		_, _ = conn.Write(data)
@@ -76,7 +76,7 @@ func TestAPublishedPort(t *testing.T) {
 }
 
 func TestAPublishedPortThatNobodyListensOnInside(t *testing.T) {
-	inside := portOf(t, freeAddress(t))
+	inside := portOf(t, refusing(t))
 	w := setup(t, "", func(o *netgate.Options) { o.Config.Publish = []netgate.Publish{{Port: inside}} })
 	if got, err := roundTrip(t, fmt.Sprintf("127.0.0.1:%d", w.ports[0].HostPort), []byte("x")); len(got) > 0 {
 		t.Errorf("came back: %q, %v", got, err)
@@ -104,14 +104,13 @@ func TestForwarding(t *testing.T) {
 	ports := make(chan []netgate.Publish, 1)
 	failed := make(chan error, 1)
 	ended := make(chan error, 1)
-	go func() {
-		ended <- netgate.Forward(ctx, &netgate.ForwardOptions{
-			Connect: guestAgent(t),
-			Publish: []netgate.Publish{{Port: portOf(t, echo(t))}, {Port: portOf(t, freeAddress(t))}},
-			Ready:   func(p []netgate.Publish) { ports <- p },
-			Failed:  func(_ netgate.Publish, err error) { failed <- err },
-		})
-	}()
+	opts := &netgate.ForwardOptions{
+		Connect: guestAgent(t),
+		Publish: []netgate.Publish{{Port: portOf(t, echo(t))}, {Port: portOf(t, refusing(t))}},
+		Ready:   func(p []netgate.Publish) { ports <- p },
+		Failed:  func(_ netgate.Publish, err error) { failed <- err },
+	}
+	go func() { ended <- netgate.Forward(ctx, opts) }()
 	p := <-ports
 	if got, err := roundTrip(t, fmt.Sprintf("127.0.0.1:%d", p[0].HostPort), []byte("ping")); string(got) != "ping" {
 		t.Errorf("came back: %q, %v", got, err)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"airlock/internal/netgate"
 )
@@ -79,7 +78,7 @@ func TestTLSThroughATunnelIsNotOpened(t *testing.T) {
 					TLSClientConfig:   &tls.Config{RootCAs: roots},
 					ForceAttemptHTTP2: h2,
 				}
-				res, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Get("https://example.com/x")
+				res, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://example.com/x")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -268,7 +267,7 @@ func TestSOCKS5(t *testing.T) {
 	w.host("example.com", "203.0.113.1", 7, at)
 	w.host("", "192.0.2.9", 7, at)
 	w.host("", "2001:db8::9", 7, at)
-	w.host("refuses.example.com", "203.0.113.2", 7, freeAddress(t))
+	w.host("refuses.example.com", "203.0.113.2", 7, refusing(t))
 	w.host("gone.example.com", "203.0.113.3", 8, "")
 	name := func(host string, port byte) []byte {
 		return append(append([]byte{5, 1, 0, 3, byte(len(host))}, host...), 0, port)

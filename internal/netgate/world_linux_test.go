@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"airlock/internal/guest/guesttest"
 	"airlock/internal/netgate"
@@ -86,15 +90,18 @@ func (w *world) next() netgate.Event {
 	select {
 	case e := <-w.events:
 		return e
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		w.t.Fatal("nothing was recorded")
 		return netgate.Event{}
 	}
 }
 
+// patience is how long what must come may take, on a machine that others want, too.
+const patience = 2 * time.Minute
+
 // client is a client inside that keeps no connections.
 func (w *world) client() *http.Client {
-	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+	return &http.Client{Timeout: patience, Transport: &http.Transport{
 		Proxy:             http.ProxyURL(&url.URL{Scheme: "http", Host: w.proxy}),
 		DisableKeepAlives: true,
 	}}
@@ -109,18 +116,29 @@ func (w *world) inside() net.Conn {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	return conn
 }
 
 // say sends bytes to the proxy and reads the answer as HTTP's.
 func (w *world) say(text string) (reply, string) {
 	w.t.Helper()
-	conn := w.inside()
-	if _, err := io.WriteString(conn, text); err != nil {
+	head, body, err := w.ask(text)
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	return answer(w.t, bufio.NewReader(conn), http.MethodGet)
+	return head, body
+}
+
+// ask is say where there may be no answer.
+func (w *world) ask(text string) (reply, string, error) {
+	w.t.Helper()
+	conn := w.inside()
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		return reply{}, "", err
+	}
+	return readAnswer(bufio.NewReader(conn), http.MethodGet)
 }
 
 // A reply is the head of an answer.
@@ -132,20 +150,25 @@ type reply struct {
 
 func answer(t testing.TB, r *bufio.Reader, method string) (reply, string) {
 	t.Helper()
-	res, err := http.ReadResponse(r, &http.Request{Method: method})
+	head, body, err := readAnswer(r, method)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return head, body
+}
+
+func readAnswer(r *bufio.Reader, method string) (reply, string, error) {
+	res, err := http.ReadResponse(r, &http.Request{Method: method})
+	if err != nil {
+		return reply{}, "", err
 	}
 	defer res.Body.Close()
 	head := reply{res.StatusCode, res.Status, res.Header}
 	if method == http.MethodConnect && res.StatusCode == http.StatusOK {
-		return head, ""
+		return head, "", nil
 	}
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return head, string(body)
+	return head, string(body), err
 }
 
 // setup makes a gate with what --net allow= says.
@@ -194,7 +217,7 @@ func (w *world) start(o *netgate.Options) {
 			if err != nil {
 				w.t.Errorf("Serve: %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			w.t.Error("Serve did not end")
 		}
 	})
@@ -203,22 +226,47 @@ func (w *world) start(o *netgate.Options) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		w.t.Fatal("the gate was not ready")
 	}
 }
 
+// freeAddress is one that nobody listens at, and that nobody else takes: of the loopback's addresses it is one that only this
+// test uses. What connects has 127.0.0.1.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l := listen(t)
+	l := listenAt(t, fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
 	defer l.Close()
 	return l.Addr().String()
 }
 
+// refusing is a port of the loopback that is somebody's who does not listen, so that nobody else can.
+func refusing(t testing.TB) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+}
+
 func listen(t testing.TB) net.Listener {
 	t.Helper()
+	return listenAt(t, "127.0.0.1:0")
+}
+
+func listenAt(t testing.TB, address string) net.Listener {
+	t.Helper()
 	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := config.Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
