@@ -30,8 +30,9 @@ func TestIdleTimeGoesByTheTimeThatPassedAndNotByTheClock(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			running, ago := tellsOf(&tt.list)
-			got := time.Since(quietSince(time.Now().Add(-time.Minute), ago)).Round(time.Second)
-			if running != tt.running || got != tt.want {
+			got := time.Since(quietSince(time.Now().Add(-time.Minute), ago)) + time.Second/2
+			// A machine that stands still for a while makes it longer; the next that it might be is 55 seconds away.
+			if running != tt.running || got < tt.want || got > tt.want+50*time.Second {
 				t.Errorf("%d commands run, and it is quiet for %v; want %d, %v", running, got, tt.running, tt.want)
 			}
 		})

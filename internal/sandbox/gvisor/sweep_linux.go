@@ -90,8 +90,8 @@ func removeRun(dir string) error {
 }
 
 // cgroupPatience is how long the processes of a control group may take to be gone once
-// they are killed: the system frees their memory first.
-const cgroupPatience = time.Second
+// they are killed: the system frees their memory first, and on a busy machine it takes its time.
+const cgroupPatience = 5 * time.Second
 
 // removeCgroup ends what is left in a sandbox's control group and removes it, in every
 // hierarchy there is.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"airlock/agent"
 	"airlock/internal/sandbox"
@@ -97,12 +96,10 @@ func forked(b *bench) {
 		b.Fatal(err)
 	}
 
-	for range 500 {
-		if list, err := c.Processes(b.Context()); err != nil || len(list) == 2 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond) // Start returns when it was asked for
-	}
+	within(startLimit, func() bool { // Start returns when it was asked for
+		list, err := c.Processes(b.Context())
+		return err != nil || len(list) == 2
+	})
 
 	dir := b.TempDir()
 	if err := l.Checkpoint(b.Context(), dir); err != nil {

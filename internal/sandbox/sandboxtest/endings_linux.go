@@ -28,17 +28,13 @@ func keeperKilled(b *bench) {
 		b.Fatal(err)
 	}
 	b.isDone(l, sandbox.ErrEnded)
-	swept := false
-	for range 100 {
+	swept := within(startLimit, func() bool { // the processes of a killed keeper take a moment to end
 		removed, err := b.keeping().Sweep(b.Context())
 		if err != nil {
 			b.Errorf("Sweep: %v", err)
 		}
-		if swept = swept || len(removed) == 1; swept {
-			break
-		}
-		time.Sleep(20 * time.Millisecond) // the processes of a killed keeper take a moment to end
-	}
+		return len(removed) == 1
+	})
 	if !swept {
 		b.Error("Sweep found nothing of a sandbox whose keeper was killed")
 	}
@@ -117,16 +113,19 @@ func lived(b *bench) {
 }
 
 func idled(b *bench) {
-	spec := sandbox.LastingSpec{Times: sandbox.Times{Idle: 700 * time.Millisecond}}
-	l := b.keep(spec)
+	l := b.keep(sandbox.LastingSpec{Times: sandbox.Times{Idle: time.Hour}})
 	params := b.params(l, "sleep 2")
 	params.Detach = true
 	c := b.client(l)
+	begun := time.Now()
 	if _, err := c.Spawn(b.Context(), params); err != nil {
 		b.Fatal(err)
 	}
+	// Only now, so that it does not end before there is a command.
+	if err := l.Touch(b.Context(), &sandbox.Times{Idle: 700 * time.Millisecond}); err != nil {
+		b.Fatal(err)
+	}
 	c.Close()
-	begun := time.Now()
 	b.isDone(l, sandbox.ErrExpired)
 	if took := time.Since(begun); took < 2*time.Second {
 		b.Errorf("it ended after %v, while a command ran", took)
@@ -135,24 +134,36 @@ func idled(b *bench) {
 }
 
 func idledPaused(b *bench) {
-	l := b.keep(sandbox.LastingSpec{Times: sandbox.Times{Idle: 300 * time.Millisecond, IdleThen: sandbox.ThenPause}})
+	times := sandbox.Times{Idle: 300 * time.Millisecond, IdleThen: sandbox.ThenPause}
+	l := b.keep(sandbox.LastingSpec{Times: times})
 	defer b.end(l)
-	paused := false
-	for range 500 {
-		s, err := l.Status(b.Context())
-		if err != nil {
+	for {
+		paused := within(startLimit, func() bool { // asking is no call
+			s, err := l.Status(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			return s.State == sandbox.Paused
+		})
+		if !paused {
+			b.Fatal("an idle sandbox is not paused")
+		}
+		resumed := time.Now()
+		if err := l.Resume(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		if paused = s.State == sandbox.Paused; paused {
+		c, err := l.Client(b.Context())
+		if err == nil {
+			defer c.Close() // one that calls is not idle
 			break
 		}
-		time.Sleep(20 * time.Millisecond) // asking is no call
-	}
-	if !paused {
-		b.Fatal("an idle sandbox is not paused")
-	}
-	if err := l.Resume(b.Context()); err != nil {
-		b.Fatal(err)
+		if took := time.Since(resumed); took < times.Idle {
+			b.Fatalf("%v after it was resumed: %v", took, err)
+		}
+		times.Idle *= 2 // it was idle for so long again: this machine is slow
+		if err := l.Touch(b.Context(), &times); err != nil {
+			b.Fatal(err)
+		}
 	}
 	b.prints(l, "echo back", "back")
 }

@@ -239,8 +239,7 @@ func upperLasting(b *bench) {
 		}
 	}
 	before := b.in(l, "wc -l < ticks").Stdout
-	b.in(l, "sleep 0.2")
-	if after := b.in(l, "wc -l < ticks").Stdout; after == before {
+	if !within(startLimit, func() bool { return b.in(l, "wc -l < ticks").Stdout != before }) {
 		b.Error("what ran does not go on after its changes were read")
 	}
 	// A reader that goes away does not stop it either.
@@ -288,16 +287,15 @@ func statusFigures(b *bench) {
 		b.Errorf("Status = %+v", s)
 	}
 	c.Close()
-	for range 100 {
+	idle := within(startLimit, func() bool { // the keeper sees a connection's end a moment later
 		if s, err = l.Status(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		if s.Calls == 0 && s.Idle > 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond) // the keeper sees a connection's end a moment later
+		return s.Calls == 0 && s.Idle > 0
+	})
+	if !idle {
+		b.Errorf("Status of an idle one = %+v", s)
 	}
-	b.Errorf("Status of an idle one = %+v", s)
 }
 
 func imageRoot(b *bench) {
@@ -378,12 +376,10 @@ func heldLasting(b *bench) {
 	if err := release(); err != nil {
 		b.Errorf("release: %v", err)
 	}
-	for range 500 {
-		if s, err := l.Status(b.Context()); err != nil || s.State == sandbox.Ready {
-			break
-		}
-		time.Sleep(10 * time.Millisecond) // the keeper sees the end of the connection a moment later
-	}
+	within(startLimit, func() bool { // the keeper sees the end of the connection a moment later
+		s, err := l.Status(b.Context())
+		return err != nil || s.State == sandbox.Ready
+	})
 	b.prints(l, "echo on", "on")
 	b.prints(l, "stat -c %a /dev/shm", "1777")
 }

@@ -15,7 +15,17 @@ import (
 )
 
 // startLimit bounds a start and each command; a loaded machine is slow.
-const startLimit = 60 * time.Second
+const startLimit = 2 * time.Minute
+
+// within waits until ok, and reports whether it came to that.
+func within(limit time.Duration, ok func() bool) bool {
+	for end := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
 
 // Options say what a driver can be asked for.
 type Options struct {

@@ -123,7 +123,7 @@ func TestAKeeperThatHasEndedMeanwhileIsNotTaken(t *testing.T) {
 	launch.Ahead(path)
 	defer launch.End()
 	var first string
-	for end := time.Now().Add(10 * time.Second); first == ""; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); first == ""; time.Sleep(time.Millisecond) {
 		if pids := lines(t, filepath.Join(filepath.Dir(path), "started")); len(pids) == 1 {
 			first = pids[0]
 		} else if time.Now().After(end) {
@@ -164,7 +164,7 @@ func TestOtherCommandsStartNone(t *testing.T) {
 func gone(t *testing.T, pids []string) {
 	t.Helper()
 	for _, pid := range pids {
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			stat, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 			if err != nil || len(stat) == 0 {
 				break
