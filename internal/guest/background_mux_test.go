@@ -169,7 +169,8 @@ func TestWhatACopyWasInTheMiddleOfGoesOn(t *testing.T) {
 		held := over(t, first)
 		held.send(agent.MethodExec, object{"cmd": "echo held; touch " + t.TempDir() + "; read x; echo $x >&2", "input": true, "label": "held", "timeout_ms": 3_600_000}, nil)
 		quiet := over(t, first)
-		quiet.send(agent.MethodExec, object{"cmd": "trap '' TERM; sleep 300", "label": "quiet"}, nil)
+		deaf := t.TempDir() + "/deaf"
+		quiet.send(agent.MethodExec, object{"cmd": "trap '' TERM; : > " + deaf + "; sleep 300", "label": "quiet"}, nil)
 		spawned := w.spawn(object{"cmd": "echo mine; read x", "input": true})
 		flood := over(t, first)
 		flooded := flood.send(agent.MethodExec, object{"cmd": "yes | head -c 30000000; echo end; read x", "stream": true, "input": true, "label": "flood", "keep_output": 1000}, nil)
@@ -183,6 +184,9 @@ func TestWhatACopyWasInTheMiddleOfGoesOn(t *testing.T) {
 		}
 		eventually(t, "all of them to run", func() bool {
 			all := labels(w)
+			if _, err := os.Stat(deaf); err != nil {
+				return false // it would heed SIGTERM still
+			}
 			return all["held"].PID != 0 && all["quiet"].PID != 0 && all["flood"].PID != 0
 		})
 		if err := wake(); err != nil {

@@ -22,6 +22,10 @@ func (w *wire) spawn(params object) (name string) {
 	w.t.Helper()
 	params["detach"] = true
 	res := w.exec(params)
+	for limit, ok := params["timeout_ms"].(int); ok && res.TimedOut && limit < 30_000; res = w.exec(params) {
+		limit *= 4 // a slow machine did not come to start it
+		params["timeout_ms"] = limit
+	}
 	if res.Process == "" || res.ExitCode != 0 || res.NotStarted != "" {
 		w.t.Fatalf("exec %v = %+v, want a name", params, res)
 	}
@@ -115,14 +119,11 @@ func TestTheListHoldsWhatIsInFlight(t *testing.T) {
 	id := w.send(agent.MethodExec, object{"argv": []string{"sh", "-c", "echo here; read x"}, "stream": true, "input": true}, nil)
 	w.prints(id, "stdout", "here")
 	other := attach(t, a)
-	list := other.processes()
-	for range 500 {
-		if len(list) != 1 || list[0].PID != 0 {
-			break
-		}
-		time.Sleep(time.Millisecond) // what it prints may be here before it is known as started
+	var list []agent.ProcessInfo
+	eventually(t, "it to be known as started, which what it prints may overtake", func() bool {
 		list = other.processes()
-	}
+		return len(list) != 1 || list[0].PID != 0
+	})
 	if len(list) != 1 || list[0].Detached || !list[0].Running || !list[0].Input || len(list[0].Argv) != 3 {
 		t.Fatalf("processes = %+v", list)
 	}
@@ -158,9 +159,9 @@ func TestHowABackgroundCommandEndedIsRemembered(t *testing.T) {
 	}{
 		{"its own exit", object{"cmd": "exit 7"}, nil, agent.ExecResult{ExitCode: 7}},
 		{"a signal, as of the kernel that is out of memory", object{"cmd": "kill -KILL $$"}, nil, agent.ExecResult{ExitCode: -1, Signal: "SIGKILL"}},
-		{"its time is over", object{"cmd": "sleep 100", "timeout_ms": 30}, nil, agent.ExecResult{ExitCode: -1, Signal: "SIGTERM", TimedOut: true}},
-		{"it was ended", object{"argv": []string{"sleep", "100"}}, object{}, agent.ExecResult{ExitCode: -1, Signal: "SIGTERM", Canceled: true}},
-		{"it was ended at once", object{"argv": []string{"sleep", "100"}}, object{"grace_ms": -1}, agent.ExecResult{ExitCode: -1, Signal: "SIGKILL", Canceled: true}},
+		{"its time is over", object{"cmd": "sleep 1000", "timeout_ms": 30}, nil, agent.ExecResult{ExitCode: -1, Signal: "SIGTERM", TimedOut: true}},
+		{"it was ended", object{"argv": []string{"sleep", "1000"}}, object{}, agent.ExecResult{ExitCode: -1, Signal: "SIGTERM", Canceled: true}},
+		{"it was ended at once", object{"argv": []string{"sleep", "1000"}}, object{"grace_ms": -1}, agent.ExecResult{ExitCode: -1, Signal: "SIGKILL", Canceled: true}},
 		{"it does not heed SIGTERM", object{"cmd": "trap '' TERM; echo ready; while :; do sleep 1; done"}, object{"grace_ms": 50}, agent.ExecResult{ExitCode: -1, Signal: "SIGKILL", Canceled: true}},
 		{"it tidies up", object{"cmd": "trap 'sleep 0.6; exit 5' TERM; echo ready; while :; do sleep 0.01; done"}, object{"grace_ms": 60_000}, agent.ExecResult{ExitCode: 5, Canceled: true}},
 		{"on a terminal", object{"cmd": "echo ready; read x", "tty": object{"rows": 3, "cols": 40}}, object{}, agent.ExecResult{ExitCode: -1, Signal: "SIGHUP", Canceled: true}},

@@ -25,6 +25,7 @@ const (
 	cgroupRoot     = "/sys/fs/cgroup"
 	removeTries    = 6 // of a control group whose last process is just going
 	removeFirst    = time.Millisecond
+	removeLast     = 32 * time.Millisecond
 	cgroupV2Magic  = unix.CGROUP2_SUPER_MAGIC
 	maxKeptCgroups = 1024
 )
@@ -295,20 +296,33 @@ func (c *cgroups) sweep() {
 }
 
 // settle removes the groups whose processes have just been ended: those have yet to be
-// collected. Outside of a sandbox nobody would ever remove them.
+// collected, which takes its time on a busy machine. Outside of a sandbox nobody would ever remove them.
 func (c *cgroups) settle() {
-	wait := removeFirst
-	for range removeTries {
+	begun := time.Now()
+	for wait := removeFirst; ; wait = min(2*wait, removeLast) {
 		c.sweep()
 		c.mu.Lock()
-		left := len(c.busy)
+		left := slices.Clone(c.busy)
 		c.mu.Unlock()
-		if left == 0 {
+		limit := walkLimit
+		if slices.ContainsFunc(left, (*cgroup).inhabited) {
+			limit = 2 * removeLast // somebody lives there, and may do so for long
+		}
+		if len(left) == 0 || time.Since(begun) >= limit {
 			return
 		}
 		time.Sleep(wait)
-		wait *= 2
 	}
+}
+
+// inhabited reports whether a process of the group has not ended.
+func (g *cgroup) inhabited() bool {
+	for pid := range g.members() {
+		if isThere(pid) {
+			return true
+		}
+	}
+	return false
 }
 
 // haunted reports that the group cannot be removed although nobody is in it: gVisor goes

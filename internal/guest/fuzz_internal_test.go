@@ -20,6 +20,7 @@ func FuzzParams(f *testing.F) {
 		`{}`, `null`, `[]`, `{"cmd":"x"}`, `{"argv":["a","b"],"env":{"A":"b"},"groups":[1]}`, `{"lang":"sh","code":"x","tty":{"rows":1,"cols":2}}`,
 		`{"path":"/a","offset":1,"limit":2,"encoding":"raw"}`, `{"path":"a","content":"b","mode":493,"offset":0}`, `{"id":1,"data":"AA==","eof":true}`,
 		`{"id":1,"rows":2,"cols":3}`, `{"id":1,"signal":"SIGINT"}`, `{"from":"a","to":"b"}`, `{"protocol":"1.1","raw":true}`, `{"cmd":{"a":[1,{"b":2}]}}`,
+		`{"timeout_ms":` + strings.Repeat("9", 5000) + `}`, `{"env":{"` + strings.Repeat("x", 5000) + `":1}}`, `{"data":"` + strings.Repeat("%", 5000) + `"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -35,7 +36,7 @@ func FuzzParams(f *testing.F) {
 			}
 			var answer *rpc.Error
 			if err != nil && (!errors.As(err, &answer) || answer.Code != rpc.CodeInvalidParams || len(answer.Message) > 4096) {
-				t.Fatalf("%s: %v", params, err)
+				t.Fatalf("%.300s: %v", params, err)
 			}
 		}
 		var e execParams
@@ -76,7 +77,11 @@ func FuzzPaths(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, method := range []string{agent.MethodReadFile, agent.MethodListDir, agent.MethodStat} {
-			res, err := s.Handle(context.Background(), &textPeer{}, &rpc.Request{ID: 1, Method: method, Params: params})
+			req := &rpc.Request{ID: 1, Method: method, Params: params}
+			res, err := s.Handle(context.Background(), &textPeer{}, req)
+			if req.Sent != nil {
+				req.Sent() // or soon no memory would be left for answers
+			}
 			if (res == nil) == (err == nil) {
 				t.Fatalf("%s %q: %v, %v", method, path, res, err)
 			}

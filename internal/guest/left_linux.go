@@ -82,8 +82,8 @@ func (p *process) finishRest() {
 }
 
 // knowing is how long it may take to find out how much of an output is the command's own: a
-// client that reads nothing holds it up.
-const knowing = 200 * time.Millisecond
+// client that reads nothing holds it up, and a busy machine.
+const knowing = 2 * time.Second
 
 // known waits until that is known of all outputs.
 func (p *process) known() {

@@ -41,7 +41,6 @@ const (
 	exitUsage  = 2
 
 	gcPercent = 25 // a smaller heap at rest, for a program that rarely computes
-	endRounds = 20 // of ending what is left of the agent's children
 )
 
 // flags are the command line.
@@ -205,7 +204,7 @@ func closeOnExec() {
 // of this one by now, or become so when their parents end.
 func endChildren() {
 	self := os.Getpid()
-	for range endRounds {
+	for deadline := time.Now().Add(killLimit); time.Now().Before(deadline); {
 		found := false
 		for _, pid := range processes() {
 			if stat, ok := readStat(pid); ok && stat.parent == self && stat.state != 'Z' {

@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -173,6 +174,11 @@ func (p *pump) run(chunks *sync.Pool, know func()) bool {
 			p.src.SetReadDeadline(time.Now().Add(quiet))
 		}
 		n, err := p.src.Read(chunk[:])
+		if !ended.IsZero() && errors.Is(err, os.ErrDeadlineExceeded) {
+			// A goroutine that was held up for longer than the silence gets here without
+			// having tried to read.
+			n, err = p.tryRead(chunk[:], err)
+		}
 		if n > 0 {
 			taken := int64(n)
 			if p.exact && !ended.IsZero() {
@@ -190,14 +196,6 @@ func (p *pump) run(chunks *sync.Pool, know func()) bool {
 				know()
 				continue
 			}
-			// A goroutine that was held up for longer than the silence gets here without
-			// having tried to read.
-			if must > 0 && time.Since(ended) <= settleLimit {
-				must = min(must, p.pending())
-				if must > 0 {
-					continue
-				}
-			}
 			return false
 		case err != nil:
 			return true
@@ -205,6 +203,27 @@ func (p *pump) run(chunks *sync.Pool, know func()) bool {
 			return false
 		}
 	}
+}
+
+// tryRead reads what is there already, whatever the deadline; none is the error where there is nothing.
+func (p *pump) tryRead(chunk []byte, none error) (n int, err error) {
+	conn, err := p.src.SyscallConn()
+	if err != nil {
+		return 0, none
+	}
+	failed := conn.Control(func(fd uintptr) {
+		err = retry(func() (err error) {
+			n, err = unix.Read(int(fd), chunk)
+			return err
+		})
+	})
+	switch {
+	case failed != nil || err != nil:
+		return 0, none
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // pending is how many bytes wait in the pipe.

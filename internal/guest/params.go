@@ -21,7 +21,7 @@ func decode(req *rpc.Request, p any) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return invalid("%s: want %s, got %s", member(wrong.Field), jsonType(wrong.Type.String()), wrong.Value)
+		return invalid("%s: want %s, got %s", member(wrong.Field), jsonType(wrong.Type.String()), clip(wrong.Value))
 	case err != nil:
 		return invalid("params: %v", err)
 	}

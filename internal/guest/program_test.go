@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // program builds airlock-agent as it is released, once.
@@ -72,7 +74,7 @@ func launch(t testing.TB, cmd *exec.Cmd) *guestProcess {
 	t.Helper()
 	p := &guestProcess{Cmd: cmd, t: t, stderr: &safeBuffer{}, exited: make(chan struct{})}
 	cmd.Stderr = p.stderr
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = patience
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,14 @@ func launch(t testing.TB, cmd *exec.Cmd) *guestProcess {
 		_ = cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		// One that is killed ends nothing of what it runs.
+		_ = cmd.Process.Signal(unix.SIGTERM)
+		select {
+		case <-p.exited:
+		case <-time.After(patience):
+			t.Error("the agent did not end when it was told to")
+			_ = cmd.Process.Kill()
+		}
 		<-p.exited
 		if t.Failed() {
 			t.Logf("the agent said: %s", p.stderr)

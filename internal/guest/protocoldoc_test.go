@@ -103,7 +103,7 @@ func runSection(t *testing.T, section []exchange) {
 		}
 		_ = g.Close()
 	}()
-	_ = near.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = near.SetDeadline(time.Now().Add(patience))
 	in, dir := bufio.NewReader(near), t.TempDir()
 	for _, x := range section {
 		request := strings.ReplaceAll(x.request, "/tmp/airlock-example", dir)

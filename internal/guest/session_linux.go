@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	startWait   = time.Second // for an exec whose input overtook it
-	rememberIDs = 64          // execs that ended, so that late input is told so at once
+	startWait   = 5 * time.Second // for an exec whose input overtook it
+	rememberIDs = 64              // execs that ended, so that late input is told so at once
 )
 
 // A session is one connection. It implements rpc.Handler.

@@ -66,7 +66,8 @@ func TestListenersEndWithTheAgent(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(t.Context(), far) }()
 	client := agent.NewClient(near, nil)
-	address, err := client.Listen(t.Context(), "127.0.0.1:0")
+	// An address that nobody else listens on who could be given the port afterwards.
+	address, err := client.Listen(t.Context(), "127.83.19.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestThereIsALimitToTunnels(t *testing.T) {
 		t.Fatalf("one more: err = %v", err)
 	}
 	open[0].Close()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for dial() != nil {
 		if time.Now().After(deadline) {
 			t.Fatal("the place of a tunnel that has ended is not given to another")
@@ -167,7 +168,7 @@ func TestATunnelEndsWithEitherEnd(t *testing.T) {
 			}
 			defer inside.Close()
 			left := end(tunnel, inside.(*net.TCPConn))
-			_ = left.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = left.SetReadDeadline(time.Now().Add(patience))
 			if n, err := left.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 				t.Errorf("the other end: %d, %v", n, err)
 			}

@@ -97,7 +97,7 @@ func TestMaxProcs(t *testing.T) {
 	const own = `own=$(grep -E '^[0-9]+:(pids)?:' /proc/self/cgroup | grep airlock- | cut -d: -f3); `
 	t.Run("a command within its limit runs", func(t *testing.T) {
 		// Version 1 counts the agent's thread until it has left the group: one more at first.
-		res := w.exec(object{"cmd": own + "echo $own; max=" + dir + "/$own/pids.max; until grep -qx 5 $max; do sleep 0.01; done; cat $max", "max_procs": 5, "timeout_ms": 20_000})
+		res := w.exec(object{"cmd": own + "echo $own; max=" + dir + "/$own/pids.max; until grep -qx 5 $max; do sleep 0.01; done; cat $max", "max_procs": 5, "timeout_ms": 60_000})
 		if !strings.Contains(res.Stdout, "/airlock-") || !strings.HasSuffix(res.Stdout, "\n5\n") || res.ExitCode != 0 {
 			t.Errorf("exec = %+v", res)
 		}
@@ -108,7 +108,10 @@ func TestMaxProcs(t *testing.T) {
 		}
 	})
 	t.Run("a fork bomb stays small", func(t *testing.T) {
-		res := w.exec(object{"cmd": "bomb() { bomb | bomb & }; bomb; sleep 2", "max_procs": 20, "timeout_ms": 3000})
+		var res agent.ExecResult
+		for limit := 2000; limit < 60_000 && !strings.Contains(res.Stderr, "fork"); limit *= 4 {
+			res = w.exec(object{"cmd": "bomb() { bomb | bomb & }; bomb; sleep 300", "max_procs": 20, "timeout_ms": limit})
+		}
 		if !strings.Contains(res.Stderr, "fork") {
 			t.Errorf("exec = %+v", res)
 		}
@@ -118,7 +121,7 @@ func TestMaxProcs(t *testing.T) {
 	})
 	t.Run("who left the session is ended with the group", func(t *testing.T) {
 		work := t.TempDir()
-		res := w.exec(object{"cmd": "setsid sh -c 'echo $$ > pid; sleep 300' & sleep 300", "cwd": work, "max_procs": 20, "timeout_ms": 500})
+		res := w.timesOut(work, 500, object{"cmd": "setsid sh -c 'echo $$ > pid; : > up; sleep 300' & sleep 300", "cwd": work, "max_procs": 20})
 		if !res.TimedOut {
 			t.Errorf("exec = %+v", res)
 		}
@@ -209,7 +212,7 @@ func TestTwoAgentsOfAProcessDoNotMeetInAControlGroup(t *testing.T) {
 	for _, who := range []string{"first", "second"} {
 		w := connect(t, nil)
 		// What it leaves behind keeps the first agent's group in being.
-		res := w.exec(object{"cmd": "sleep 30 >/dev/null 2>&1 & echo $! > " + who + "; echo " + who, "cwd": work, "max_procs": 10})
+		res := w.exec(object{"cmd": "sleep 1000 >/dev/null 2>&1 & echo $! > " + who + "; echo " + who, "cwd": work, "max_procs": 10})
 		if res.Stdout != who+"\n" || res.ExitCode != 0 {
 			t.Errorf("the %s agent's command: %+v", who, res)
 		}

@@ -4,6 +4,7 @@ package guest_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,7 @@ import (
 )
 
 // patience is how long a test waits for what ought to come: machines are slow at times.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // A wire is a client that speaks the protocol byte by byte, so that the tests hold the
 // agent to the protocol and not to a library.
@@ -35,7 +36,7 @@ type wire struct {
 	mu      sync.Mutex
 	last    uint64
 	replies map[uint64]reply
-	output  map[uint64]map[string]string // what came before the reply
+	output  map[uint64]map[string][]byte // what came before the reply
 	changed chan struct{}
 	paused  chan struct{} // not nil: nothing is read until it is closed
 }
@@ -92,7 +93,7 @@ func attach(t testing.TB, a *guest.Agent) *wire {
 func speak(t testing.TB, conn io.ReadWriteCloser) *wire {
 	w := &wire{
 		t: t, conn: conn, done: make(chan struct{}),
-		replies: map[uint64]reply{}, output: map[uint64]map[string]string{}, changed: make(chan struct{}),
+		replies: map[uint64]reply{}, output: map[uint64]map[string][]byte{}, changed: make(chan struct{}),
 	}
 	go w.read()
 	return w
@@ -158,11 +159,14 @@ func (w *wire) take(r reply) {
 			w.t.Errorf("output: %v", err)
 		}
 		if w.output[p.ID] == nil {
-			w.output[p.ID] = map[string]string{}
+			w.output[p.ID] = map[string][]byte{}
 		}
-		w.output[p.ID][p.Stream] += string(p.Data) + string(r.payload)
+		w.output[p.ID][p.Stream] = append(append(w.output[p.ID][p.Stream], p.Data...), r.payload...)
 	} else {
-		r.printed = w.output[r.ID]
+		r.printed = map[string]string{}
+		for stream, data := range w.output[r.ID] {
+			r.printed[stream] = string(data)
+		}
 		w.replies[r.ID] = r
 	}
 	close(w.changed)
@@ -239,7 +243,7 @@ func (w *wire) wait(id uint64) reply {
 // prints waits until request id has printed text.
 func (w *wire) prints(id uint64, stream, text string) {
 	w.t.Helper()
-	w.until("output "+text, func() bool { return strings.Contains(w.output[id][stream], text) })
+	w.until("output "+text, func() bool { return bytes.Contains(w.output[id][stream], []byte(text)) })
 }
 
 func (w *wire) call(method string, params any) reply {

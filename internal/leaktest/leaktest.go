@@ -14,9 +14,12 @@ import (
 // has not come, takes longer than the half second that goleak waits.
 const patience = 30 * time.Second
 
-// Main runs a package's tests and ends the program. A goroutine that goes on after them fails them.
-func Main(m *testing.M) {
+// Main runs a package's tests, cleans up after them and ends the program. A goroutine that goes on after them fails them.
+func Main(m *testing.M, cleanup ...func()) {
 	code := m.Run()
+	for _, clean := range cleanup {
+		clean()
+	}
 	if code == 0 {
 		if err := wait(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
