@@ -50,9 +50,7 @@ func TestTheModelsPlanIsDecidedAbout(t *testing.T) {
 	}}
 	cmd := p.ask(t, script, "ai", "run", "say", "something")
 	edit := filepath.Join(p.home, "edit")
-	if err := os.WriteFile(edit, []byte("#!/bin/sh\nsed -i s/two/three/ \"$1\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, edit, "#!/bin/sh\nsed -i s/two/three/ \"$1\"\n")
 	cmd.Env = append(cmd.Env, "EDITOR="+edit)
 	c := start(t, cmd)
 	c.wait(t, `(?s)Say one.*\+one.*`+aiQuestion)

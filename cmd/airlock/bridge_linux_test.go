@@ -30,10 +30,7 @@ func (p *place) bridge(t *testing.T, agents, entries map[string]string, args ...
 		if old, _ := os.ReadFile(path); string(old) == text {
 			continue // it may be running
 		}
-		write(t, p, filepath.Join("ws", name), text)
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		writeProgram(t, path, text)
 	}
 	write(t, p, "config.yaml", config)
 	cmd := p.command(t, append([]string{"bridge", "--config", "config.yaml"}, args...)...)

@@ -86,10 +86,20 @@ func TestKeysBeforeAPlanIsThere(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	write(t, p, "a", "old\n")
-	s := &modeltest.Script{Turns: []modeltest.Turn{{Wait: time.Second, Text: proposes(t, "s", map[string]any{"description": "d", "shell_command": "rm a"})}}}
+	text, typed := proposes(t, "s", map[string]any{"description": "d", "shell_command": "rm a"}), make(chan struct{})
+	s := &modeltest.Script{Ask: func(int, []byte) modeltest.Turn {
+		select {
+		case <-typed:
+		case <-t.Context().Done():
+		}
+		return modeltest.Turn{Text: text}
+	}}
 	c := start(t, p.asks(t, s, "run", "tidy up"))
 	c.wait(t, "waiting")
-	c.types("c\ncommit\ry\nyes\n")
+	const keys = "c\ncommit\ry\nyes\n"
+	c.types(keys)
+	c.holds(len(keys))
+	close(typed)
 	c.wait(t, aiQuestion)
 	c.types("n\n")
 	c.ends(0)
@@ -141,7 +151,7 @@ type stage struct {
 // end ends airlock. One that asks what a person wants after an interrupt is interrupted again.
 func (st *stage) end(t *testing.T, c *console, how string, ended <-chan struct{}) {
 	t.Helper()
-	for range 40 {
+	for range int(patience / time.Second) {
 		switch how {
 		case "SIGKILL":
 			_ = c.cmd.Process.Kill()
@@ -153,7 +163,7 @@ func (st *stage) end(t *testing.T, c *console, how string, ended <-chan struct{}
 		select {
 		case <-ended:
 			return
-		case <-time.After(500 * time.Millisecond):
+		case <-time.After(time.Second):
 		}
 	}
 	t.Errorf("it goes on; the terminal shows:\n%s", c.String())

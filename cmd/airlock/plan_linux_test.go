@@ -62,10 +62,23 @@ func TestDirectStepsAreApprovedOnTheTerminal(t *testing.T) {
 func TestWhatWasTypedBeforeAnApprovalIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	plan := writePlan(t, p, "sleep 1", "echo x >made")
+	pipe := filepath.Join(p.work, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both, err := os.OpenFile(pipe, os.O_RDWR, 0) // who opens both ends waits for nobody
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	plan := writePlan(t, p, "head -n 1 pipe", "echo x >made")
 	c := start(t, p.command(t, "plan", "run", "--direct", plan))
-	c.wait(t, `sleep 1`)
+	c.wait(t, `\$ head -n 1 pipe`)
 	c.types("yes\ry\ryes\r")
+	c.holds(len("yes\ny\nyes\n"))
+	if _, err := both.WriteString("go on\n"); err != nil {
+		t.Fatal(err)
+	}
 	c.wait(t, `(?s)echo x >made.*`+approval)
 	c.types("\x03")
 	c.wait(t, `stop \? $`)
@@ -120,7 +133,7 @@ func TestAKilledPlanGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	for end := time.Now().Add(20 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the step's shell %d still runs", pid)
 		}

@@ -6,8 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 )
+
+// made are the folders that the tests have made for all of them.
+var made struct{ programs, root string }
 
 // programs is a folder with airlock and airlock-agent, built as `make build` does it: the
 // test's own binary, which may hold cgo and the race detector, cannot be the engine.
@@ -19,6 +23,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	made.programs = dir
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -50,16 +55,16 @@ var root = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	made.root = dir
 	return dir, os.Chmod(dir, 0o755)
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := programs(); err == nil && os.Getenv("AIRLOCK_TEST_PROGRAMS") == "" {
-		_ = os.RemoveAll(dir)
-	}
-	if dir, err := root(); err == nil && os.Getenv("AIRLOCK_TEST_ROOT") == "" {
-		_ = os.RemoveAll(dir)
+	for _, dir := range []string{made.programs, made.root} {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
@@ -70,6 +75,17 @@ var slots = make(chan struct{}, 3)
 func takeSlot() (free func()) {
 	slots <- struct{}{}
 	return func() { <-slots }
+}
+
+// writeProgram writes a program. While it is open, nobody forks: a child that has not started its own program yet
+// would hold it open for writing, and for that long it could not be started.
+func writeProgram(t *testing.T, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // folder is a fresh folder below root, gone with the test.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,7 +52,7 @@ func TestExecOnATerminal(t *testing.T) {
 	for !strings.Contains(c.String(), "44 122") { // the size comes a moment after the keys
 		n := strings.Count(c.String(), "\n")
 		c.types("x\r")
-		c.wait(t, `(?s)(.*\n){`+strconv.Itoa(n+2)+`}`)
+		c.lines(n + 2)
 	}
 	c.types("\x04")
 	c.ends(5)
@@ -224,7 +223,7 @@ func TestStatsGoOnUntilControlC(t *testing.T) {
 	c.ends(130)
 	cmd := p.command(t, "sandbox", "logs", "-f", id)
 	c = start(t, cmd)
-	p.says(t, "sandbox", "exec", "-d", id, "--", "sh", "-c", "echo late; printf half; sleep 1000")
+	p.says(t, "sandbox", "exec", "-d", id, "--", "sh", "-c", `printf 'late\nhalf'; sleep 1000`)
 	c.wait(t, `p\d+ \| late`)
 	c.types("\x03")
 	c.ends(130)

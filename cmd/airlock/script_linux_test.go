@@ -170,7 +170,7 @@ func untilIt(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: until PATTERN PROGRAM [ARG…]")
 	}
 	pattern := regexp.MustCompile("(?m)" + args[0])
-	for range 300 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		if err := ts.Exec(args[1], args[2:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
@@ -248,7 +248,7 @@ func clean(ts *testscript.TestScript, _ bool, _ []string) {
 // leftovers are folders and processes of sandboxes; what ends may take a moment.
 func leftovers(state string) []string {
 	var left []string
-	for range 200 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		left, _ = filepath.Glob(filepath.Join(state, "run", "*"))
 		procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, p := range procs {

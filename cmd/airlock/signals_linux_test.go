@@ -48,10 +48,10 @@ func (p *place) command(t *testing.T, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "airlock"), args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = patience // for all that it wrote to be read
 	cmd.Dir = p.work
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.home, "AIRLOCK_HOME=" + p.state, "TERM=xterm", "PS1=$ "}
 	return cmd
@@ -238,7 +238,11 @@ func TestKilled(t *testing.T) {
 			t.Errorf("left behind: %q", left)
 		}
 		for _, pattern := range []string{"/sys/fs/cgroup/airlock-" + id, "/sys/fs/cgroup/*/airlock-" + id, "/run/*" + id + "*", "/tmp/*" + id + "*"} {
-			if left, _ := filepath.Glob(pattern); len(left) > 0 {
+			left, _ := filepath.Glob(pattern)
+			for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				left, _ = filepath.Glob(pattern)
+			}
+			if len(left) > 0 {
 				t.Errorf("left behind: %q", left)
 			}
 		}
