@@ -232,7 +232,7 @@ func TestATarThatIsCutOffLeavesNoHalfFile(t *testing.T) {
 // eventually waits for what the guest does when a connection has gone.
 func eventually(t testing.TB, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not come to that")
@@ -267,6 +267,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestAGuestThatTakesNoMoreSaysWhy(t *testing.T) {
+	dir := t.TempDir() // removed once the guest has ended
 	connect := guesttest.Connector(t, nil)
 	var head bytes.Buffer
 	w := tar.NewWriter(&head)
@@ -277,7 +278,6 @@ func TestAGuestThatTakesNoMoreSaysWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
 	res, err := agent.Unpack(t.Context(), conn, agent.UnpackParams{Path: dir}, &endless{&head})
 	if err == nil || !strings.Contains(err.Error(), "no name below the folder") || strings.Contains(err.Error(), "\x1b") || res.Error == "" {
 		t.Errorf("Unpack: %+v, %v", res, err)
@@ -285,6 +285,7 @@ func TestAGuestThatTakesNoMoreSaysWhy(t *testing.T) {
 }
 
 func TestAnUnpackEndsWithItsContextAlsoWhereNothingComes(t *testing.T) {
+	dir := t.TempDir() // removed once the guest has ended
 	connect := guesttest.Connector(t, nil)
 	conn, err := connect(t.Context())
 	if err != nil {
@@ -297,7 +298,6 @@ func TestAnUnpackEndsWithItsContextAlsoWhereNothingComes(t *testing.T) {
 	if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "half", Size: 1 << 30}); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
 	go func() {
 		_, _ = w.Write(append(head.Bytes(), make([]byte, 1<<20)...))
 		for {

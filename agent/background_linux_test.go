@@ -36,7 +36,7 @@ func (s *seen) Write(p []byte) (int, error) {
 
 func (s *seen) until(t *testing.T, text string) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		s.mu.Lock()
 		got := s.buf.String()

@@ -16,12 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"airlock/agent"
+	"airlock/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // A reply is what a scripted guest says to a request; "" is nothing. %d in it stands for the id.
 type reply func(method string, params json.RawMessage) string

@@ -243,7 +243,7 @@ func TestAProcessIsSteered(t *testing.T) {
 			}
 			text, _ := os.ReadFile(pid)
 			gone := "/proc/" + strings.TrimSpace(string(text))
-			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 				if _, err := os.Stat(gone); err != nil {
 					break
 				}
@@ -288,7 +288,7 @@ func (b *syncBuffer) String() string {
 
 func (b *syncBuffer) waitFor(t *testing.T, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(b.String(), text); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(b.String(), text); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no %q in %q", text, b.String())
 		}

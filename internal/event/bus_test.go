@@ -13,12 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"airlock/internal/event"
+	"airlock/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func output(i int) event.Output {
 	return event.Output{StepID: "s", Stream: "stdout", Data: fmt.Sprint(i)}
@@ -185,7 +184,7 @@ func TestAHundredThousandEventsWaitForNobody(t *testing.T) {
 		}
 	})
 	start := time.Now()
-	for i := range count {
+	for i := range count { // which would not end if it waited for the one who sleeps
 		if i%(count/end) == 0 {
 			b.Publish(event.StepComplete{StepID: fmt.Sprint(i)})
 			continue
@@ -196,9 +195,6 @@ func TestAHundredThousandEventsWaitForNobody(t *testing.T) {
 	b.Close()
 	wg.Wait()
 	t.Logf("%d events in %v", count, took)
-	if took > 20*time.Second {
-		t.Errorf("publishing took %v", took)
-	}
 	complete(t, "one who sleeps", drain(t, asleep), count, end)
 	complete(t, "one who reads", got, count, 0)
 }

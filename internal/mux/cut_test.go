@@ -82,8 +82,13 @@ func cutAt(t *testing.T, script []byte, at int, texts ...[]byte) {
 		defer c.Close()
 		var got bytes.Buffer
 		_, err := io.Copy(io.MultiWriter(&got, c), c)
-		if errors.Is(err, mux.ErrCut) != c.Cut() {
-			t.Errorf("at %d: Read = %v, and Cut = %v", at, err, c.Cut())
+		isCut := c.Cut()
+		if errors.Is(err, mux.ErrCut) && !isCut {
+			t.Errorf("at %d: Read = %v, and it does not know that it was cut off", at, err)
+		}
+		// One that had come to its end before may have been cut off since.
+		if _, now := c.Read(make([]byte, 1)); isCut && !errors.Is(now, mux.ErrCut) {
+			t.Errorf("at %d: Read = %v, and it was cut off", at, now)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -200,7 +205,7 @@ func TestHostileHosts(t *testing.T) {
 			}
 			s := dial(t, near)
 			c := open(t, s)
-			c.SetDeadline(time.Now().Add(10 * time.Second))
+			c.SetDeadline(time.Now().Add(2 * time.Minute))
 			say(t, c, []byte("ping"))
 			got := make([]byte, 4)
 			if _, err := io.ReadFull(c, got); err != nil || string(got) != "pong" {

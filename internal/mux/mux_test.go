@@ -219,11 +219,12 @@ func TestAConnectionEndsAsASocketDoes(t *testing.T) {
 
 func TestASleepingReaderHoldsUpNobodyElse(t *testing.T) {
 	near, far := pipes(t)
-	asleep := make(chan struct{})
+	asleep, sleeps := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
 	serve(t, far, func(c *mux.Conn) {
 		if first.CompareAndSwap(false, true) {
 			defer c.Close()
+			close(sleeps)
 			<-asleep
 			return
 		}
@@ -232,6 +233,7 @@ func TestASleepingReaderHoldsUpNobodyElse(t *testing.T) {
 	defer close(asleep)
 	s := dial(t, near)
 	full := open(t, s)
+	<-sleeps
 	full.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 	n, err := full.Write(make([]byte, 64<<20))
 	if !errors.Is(err, os.ErrDeadlineExceeded) || n > 8<<20 {

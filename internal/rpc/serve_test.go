@@ -202,6 +202,11 @@ func TestBrokenRawFramesEndTheConnection(t *testing.T) {
 				t.Errorf("answer = %s, want an error", got)
 			}
 			c.closed()
+			_ = c.conn.Close()
+			var e *rpc.Error
+			if err := c.ended(); !errors.As(err, &e) {
+				t.Errorf("Serve: err = %v, want an *Error", err)
+			}
 		})
 	}
 }

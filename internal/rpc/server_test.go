@@ -13,12 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"airlock/internal/leaktest"
 	"airlock/internal/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// patience is how long what ought to come may take on a slow machine.
+const patience = 2 * time.Minute
 
 // methods is a small real handler.
 type methods map[string]func(ctx context.Context, peer rpc.Peer, req *rpc.Request) (any, error)
@@ -130,7 +132,7 @@ func serve(t *testing.T, opts *rpc.ServerOptions) *client {
 			}
 		}
 	})
-	_ = near.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = near.SetDeadline(time.Now().Add(patience))
 	return c
 }
 
@@ -172,7 +174,7 @@ func (c *client) ended() error {
 	case err := <-c.done:
 		c.done = nil
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		c.t.Fatal("Serve did not return")
 		return nil
 	}

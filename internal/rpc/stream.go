@@ -81,16 +81,18 @@ func (s *server) stream(ctx context.Context, req *Request) error {
 	return errTaken
 }
 
-// idle reports whether nothing else is in flight, waiting a little for what is being answered.
+// idle reports whether nothing else is in flight, waiting a little for what is performed, and to the end for what is being
+// answered: its client may have the answer already.
 func (s *server) idle(ctx context.Context) bool {
 	timeout := time.NewTimer(refuseAfter)
 	defer timeout.Stop()
-	for {
+	for late := false; ; {
 		s.mu.Lock()
 		idle := s.lanes[0].running+s.lanes[1].running == 0
+		performed := len(s.flight)
 		s.mu.Unlock()
-		if idle {
-			return true
+		if idle || late && performed > 0 {
+			return idle
 		}
 		if s.w.flush() != nil {
 			return false
@@ -98,7 +100,7 @@ func (s *server) idle(ctx context.Context) bool {
 		select {
 		case <-s.freed:
 		case <-timeout.C:
-			return false
+			late = true
 		case <-ctx.Done():
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"airlock/internal/rpc"
@@ -69,7 +70,7 @@ func streamPair(t *testing.T, kind string, gone func() bool) (near net.Conn, ser
 		near.Close()
 		<-done
 	})
-	_ = near.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = near.SetDeadline(time.Now().Add(patience))
 	return near, served, ended
 }
 
@@ -139,7 +140,7 @@ func TestAClientThatGoesAwayCancelsARequestForAStream(t *testing.T) {
 			near.Close()
 			select {
 			case <-ended:
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Error("the request goes on")
 			}
 		})
@@ -166,4 +167,33 @@ func TestAStreamIsTheOnlyRequest(t *testing.T) {
 		}
 	}
 	<-served
+}
+
+// TestWhatHasBeenAnsweredKeepsNoStreamFromBeginning: who answered may be slow to be done with it, and its client knows nothing of that.
+func TestWhatHasBeenAnsweredKeepsNoStreamFromBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		served, done := make(chan struct{}, 1), make(chan struct{})
+		m := streaming(served, nil)
+		m["linger"] = func(_ context.Context, _ rpc.Peer, req *rpc.Request) (any, error) {
+			req.Sent = func() { time.Sleep(time.Minute) }
+			return "answered", nil
+		}
+		near, far := net.Pipe()
+		go func() {
+			defer close(done)
+			_ = rpc.Serve(context.Background(), far, m, &rpc.ServerOptions{Last: func(method string) bool { return method == "stream" }})
+		}()
+		in := bufio.NewReader(near)
+		for _, step := range [][2]string{{"linger", "answered"}, {"stream", "go"}} {
+			if _, err := io.WriteString(near, `{"jsonrpc":"2.0","id":1,"method":"`+step[0]+`"}`+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			want := `{"jsonrpc":"2.0","id":1,"result":"` + step[1] + `"}` + "\n"
+			if line, err := in.ReadString('\n'); err != nil || line != want {
+				t.Errorf("%s: %s, %v, want %s", step[0], line, err, want)
+			}
+		}
+		near.Close()
+		<-done
+	})
 }
