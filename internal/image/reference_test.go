@@ -24,6 +24,8 @@ func TestReferences(t *testing.T) {
 		"docker.io/library/oci:1":            "docker.io/library/oci:1",
 		"oci-archive":                        "docker.io/library/oci-archive:latest",
 		"someone/thing":                      "docker.io/someone/thing:latest",
+		"docker.io/library/ghcr.io/x/y":      "docker.io/library/ghcr.io/x/y:latest", // without the host, it would be another registry's
+		"docker.io/library/library/x":        "docker.io/library/library/x:latest",
 		"ghcr.io/x/y:1":                      "ghcr.io/x/y:1",
 		"ghcr.io/x/y@" + digest:              "ghcr.io/x/y@" + digest,
 		"ghcr.io/x/y:1@" + digest:            "ghcr.io/x/y@" + digest,
@@ -74,7 +76,7 @@ func TestReferences(t *testing.T) {
 }
 
 func FuzzParseReference(f *testing.F) {
-	for _, s := range []string{"alpine", "a/b:c", "ghcr.io/x/y@sha256:" + strings.Repeat("0", 64), "oci:a:b", "dir:/", "docker-archive:x", "docker-archive", "oci-archive", "docker-daemon:x", "[::1]:5000/a", "localhost:5000/a:b@c", "http://x"} {
+	for _, s := range []string{"alpine", "a/b:c", "ghcr.io/x/y@sha256:" + strings.Repeat("0", 64), "oci:a:b", "dir:/", "docker-archive:x", "docker-archive", "oci-archive", "docker-daemon:x", "[::1]:5000/a", "localhost:5000/a:b@c", "http://x", "docker.io/library/localhost/x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

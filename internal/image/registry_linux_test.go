@@ -124,6 +124,7 @@ func (w *wire) lead(near net.Conn, to string, most int64) {
 		defer close(done)
 		_, _ = io.Copy(far, near) // until either is closed
 		far.Close()
+		_, _ = io.Copy(io.Discard, near) // what is closed with something unread takes back what it sent
 	}()
 	from := io.Reader(far)
 	if most > 0 {
@@ -133,9 +134,10 @@ func (w *wire) lead(near net.Conn, to string, most int64) {
 	if err == nil && sent == most {
 		w.cuts.Add(1)
 	}
-	near.Close()
 	far.Close()
-	<-done
+	_ = near.(*net.TCPConn).CloseWrite()
+	<-done // until the other side has found out
+	near.Close()
 }
 
 func TestARealRegistryWhoseConnectionsBreak(t *testing.T) {

@@ -1,6 +1,7 @@
 package image_test
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
@@ -9,6 +10,24 @@ import (
 )
 
 func ownerOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// refusing is a port of the loopback that is somebody's who does not listen, so that nobody else can.
+func refusing(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+}
 
 func attribute(t *testing.T, path, name string) []byte {
 	t.Helper()
