@@ -72,8 +72,8 @@ const schema = `{
 // Schema is the JSON Schema (draft-07) of what such a tool takes: prompt, and files.
 func Schema() json.RawMessage { return json.RawMessage(schema) }
 
-// Do runs an agent for one turn and ends it. Of the run, Params.Stdin, Params.Input and Grace are
-// not used, and MaxOutput bounds one message of the agent's.
+// Do runs an agent for one turn and ends it. Of the run, Params.Stdin and Params.Input are
+// not used, MaxOutput bounds one message of the agent's, and no Grace is two seconds.
 //
 // The document is the answer, whatever the Outcome says of the process, which is ended once
 // it has answered. It is nil where the Outcome alone says what happened: the process was not
@@ -88,7 +88,9 @@ func Do(ctx context.Context, r *proc.Run, s *Session) (proc.Outcome, json.RawMes
 		return proc.Outcome{}, failure("Validation error: "+err.Error(), nil)
 	}
 	run := *r
-	run.Grace = grace
+	if run.Grace <= 0 {
+		run.Grace = grace
+	}
 	run.Params.Stdin, run.Params.Input = "", false
 
 	c := newClient(s, int(min(max(r.MaxOutput, 1), maxMessage)))
@@ -110,6 +112,6 @@ func Do(ctx context.Context, r *proc.Run, s *Session) (proc.Outcome, json.RawMes
 		<-conn.Done()
 		return proc.Outcome{Err: err}, nil
 	}
-	l := &life{client: c, conn: conn, proc: p, stop: stop}
+	l := &life{client: c, conn: conn, proc: p, stop: stop, grace: run.Grace}
 	return l.run(ctx, blocks)
 }

@@ -24,6 +24,7 @@ type life struct {
 	conn   *sdk.Connection
 	proc   *proc.Running
 	stop   func() // ends what is done on the agent's behalf
+	grace  time.Duration
 }
 
 // errTimeOver is a session whose time was over before there was a turn to cancel.
@@ -64,7 +65,7 @@ func (l *life) leave(over bool) {
 	if over {
 		return
 	}
-	late := time.NewTimer(grace)
+	late := time.NewTimer(l.grace)
 	defer late.Stop()
 	select {
 	case <-l.proc.Done():

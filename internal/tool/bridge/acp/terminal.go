@@ -13,6 +13,7 @@ import (
 
 	"airlock/agent"
 	"airlock/internal/tool"
+	"airlock/internal/tool/bridge/proc"
 )
 
 const (
@@ -131,7 +132,7 @@ func (c *client) start(ctx context.Context, line, dir string, limit int, done fu
 	}}
 	// It is ended by being told so, not by ctx, but for as long as it is not started.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	started := context.AfterFunc(ctx, end)
+	started := proc.Starting(ctx, end)
 	t := &terminal{out: screen{most: limit}, done: make(chan struct{})}
 	t.proc, err = m.Client.Start(life, params, &agent.Streams{Stdout: &t.out, Stderr: &t.out})
 	started()

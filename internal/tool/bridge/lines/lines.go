@@ -48,9 +48,9 @@ type Session struct {
 	Log *slog.Logger // nil discards
 }
 
-// Do runs an agent and talks to it until it has ended. Params' Stdin and Input, and Grace, are
-// Do's to set. All that it begins has ended when it returns, which is soon after r's limit or
-// ctx's end and two seconds more.
+// Do runs an agent and talks to it until it has ended. Params' Stdin and Input are Do's to set,
+// and no Grace is two seconds. All that it begins has ended when it returns, which is soon
+// after r's limit or ctx's end and the Grace.
 //
 // Stdout of the outcome is what was no message. final is the value of the agent's result,
 // nil where it gave none, or none that counts. The error is what is to be said of an agent
@@ -63,7 +63,10 @@ func Do(ctx context.Context, r *proc.Run, s *Session) (out proc.Outcome, final j
 		return proc.Outcome{Err: err}, nil, nil //nolint:nilerr // it is the outcome's
 	}
 	run := *r
-	run.Params.Stdin, run.Params.Input, run.Grace = string(first), true, grace
+	run.Params.Stdin, run.Params.Input = string(first), true
+	if run.Grace <= 0 {
+		run.Grace = grace
+	}
 	t := newTalk(ctx, s, run.MaxOutput)
 	defer t.calls.Wait()
 	defer t.end()

@@ -1,13 +1,16 @@
 package proc_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,10 +34,14 @@ func client(t testing.TB) *agent.Client {
 func shell(t testing.TB, line string) *proc.Run {
 	t.Helper()
 	return &proc.Run{
-		Client: client(t), Limit: 30 * time.Second, MaxOutput: 1 << 20,
+		Client: client(t), Limit: 2 * time.Minute, MaxOutput: 1 << 20,
 		Params: agent.ExecParams{Argv: []string{"/bin/sh", "-c", line}, ExecOptions: agent.ExecOptions{Cwd: t.TempDir()}},
 	}
 }
+
+// limits are for what has to have begun before its time passes: where it had not, on a machine
+// that is busy, the next one is tried.
+var limits = []time.Duration{300 * time.Millisecond, 3 * time.Second, 30 * time.Second}
 
 type writerFunc func([]byte) (int, error)
 
@@ -44,7 +51,6 @@ func TestDo(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct {
 		name, line, stdin string
-		limit             time.Duration
 		most              int64
 		want              proc.Outcome // Stdout's first bytes; Result's exit code, signal and not_started
 	}{
@@ -54,25 +60,31 @@ func TestDo(t *testing.T) {
 		{name: "it closes its input at once", line: "exec 0<&-; sleep 0.2; echo done", stdin: long, want: proc.Outcome{Stdout: []byte("done\n")}},
 		{name: "it reads some of its input", line: "head -c 3", stdin: long, want: proc.Outcome{Stdout: []byte("xxx")}},
 		{name: "a signal", line: "kill -SEGV $$", want: proc.Outcome{Result: agent.ExecResult{ExitCode: -1, Signal: "SIGSEGV"}}},
-		{name: "its time passes", line: "echo begun; echo why >&2; exec sleep 60", limit: 300 * time.Millisecond, want: proc.Outcome{TimedOut: true, Stdout: []byte("begun\n"), Stderr: "why\n"}},
-		{name: "its time passes, and it ignores that", line: "trap '' TERM; echo begun; while :; do sleep 1; done", limit: 300 * time.Millisecond, want: proc.Outcome{TimedOut: true, Stdout: []byte("begun\n")}},
+		{name: "its time passes", line: "echo begun; echo why >&2; exec sleep 600", want: proc.Outcome{TimedOut: true, Stdout: []byte("begun\n"), Stderr: "why\n"}},
+		{name: "its time passes, and it ignores that", line: "trap '' TERM; echo begun; while :; do sleep 1; done", want: proc.Outcome{TimedOut: true, Stdout: []byte("begun\n")}},
 		{name: "it prints as much as it may", line: "printf abcd", most: 4, want: proc.Outcome{Stdout: []byte("abcd")}},
-		{name: "it prints a byte more", line: "printf abcde; exec sleep 60", most: 4, want: proc.Outcome{TooMuch: true, Stdout: []byte("abcd")}},
+		{name: "it prints a byte more", line: "printf abcde; exec sleep 600", most: 4, want: proc.Outcome{TooMuch: true, Stdout: []byte("abcd")}},
 		{name: "it prints without end", line: "exec yes", most: 4, want: proc.Outcome{TooMuch: true, Stdout: []byte("y\ny\n")}},
 		{name: "nothing", line: ":", want: proc.Outcome{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := shell(t, tt.line)
 			r.Params.Stdin = tt.stdin
-			if tt.limit > 0 {
-				r.Limit = tt.limit
-			}
 			if tt.most > 0 {
 				r.MaxOutput = tt.most
 			}
 			begun := time.Now()
-			got := r.Do(t.Context())
-			if took := time.Since(begun); took > 15*time.Second {
+			var got proc.Outcome
+			if tt.want.TimedOut {
+				for _, r.Limit = range limits {
+					if got = r.Do(t.Context()); len(got.Stdout)+len(got.Stderr) >= len(tt.want.Stdout)+len(tt.want.Stderr) {
+						break
+					}
+				}
+			} else {
+				got = r.Do(t.Context())
+			}
+			if took := time.Since(begun); took > 2*time.Minute {
 				t.Errorf("Do took %s", took)
 			}
 			if got.Err != nil || string(got.Stdout) != string(tt.want.Stdout) || got.Stderr != tt.want.Stderr {
@@ -98,16 +110,25 @@ func TestAProgramThatCannotBeStarted(t *testing.T) {
 }
 
 func TestWhatItLeavesBehindIsEnded(t *testing.T) {
+	const late = "when its time has passed"
 	for name, line := range map[string]string{
 		"when it ends by itself":     "sleep 300 & echo $! >pid; setsid sleep 300 & echo $! >pid2; echo done",
-		"when its time has passed":   "sleep 300 & echo $! >pid; setsid sleep 300 & echo $! >pid2; echo done; exec sleep 300",
+		late:                         "sleep 300 & echo $! >pid; setsid sleep 300 & echo $! >pid2; echo done; exec sleep 300",
 		"when it prints too much":    "sleep 300 & echo $! >pid; setsid sleep 300 & echo $! >pid2; echo done; exec yes",
 		"when it holds its own pipe": "(trap '' TERM; echo $$ >pid3; exec sleep 300) & echo $! >pid; setsid sleep 300 & echo $! >pid2; echo done",
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := shell(t, line)
-			r.Limit = 2 * time.Second
-			out := r.Do(t.Context())
+			var out proc.Outcome
+			if name == late {
+				for _, r.Limit = range limits {
+					if out = r.Do(t.Context()); len(out.Stdout) > 0 {
+						break
+					}
+				}
+			} else {
+				out = r.Do(t.Context())
+			}
 			if !strings.HasPrefix(string(out.Stdout), "done\n") || out.Err != nil {
 				t.Errorf("Do: %+v", out)
 			}
@@ -141,10 +162,10 @@ func TestCanceled(t *testing.T) {
 		grace time.Duration
 		code  int // -1: it is ended
 	}{
-		{name: "at once", line: "echo up >&2; exec sleep 60", code: -1},
+		{name: "at once", line: "echo up >&2; exec sleep 600", code: -1},
 		{name: "who ignores it", line: "trap '' TERM; echo up >&2; while :; do sleep 1; done", code: -1},
-		{name: "who ends in time", line: "echo up >&2; read line; exit 4", grace: 20 * time.Second, code: 4},
-		{name: "who does not", line: "echo up >&2; exec sleep 60", grace: 100 * time.Millisecond, code: -1},
+		{name: "who ends in time", line: "echo up >&2; read line; exit 4", grace: 2 * time.Minute, code: 4},
+		{name: "who does not", line: "echo up >&2; exec sleep 600", grace: 100 * time.Millisecond, code: -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -176,10 +197,58 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
+// A slowConn has sent what holds text long before whoever sent it knows.
+type slowConn struct {
+	net.Conn
+	text  string
+	known <-chan struct{}
+}
+
+func (c *slowConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if bytes.Contains(p, []byte(c.text)) {
+		<-c.known
+	}
+	return n, err
+}
+
+func TestCanceledBeforeItIsKnownToBeStarted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := shell(t, "echo up >&2; read line; exit 4")
+	conn, err := guesttest.Connector(t, nil)(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Client = agent.NewClient(&slowConn{conn, "echo up", ctx.Done()}, nil)
+	defer r.Client.Close()
+	other, err := r.Client.Start(t.Context(), agent.ExecParams{Argv: []string{"sleep", "600"}}, nil) // who waits for this reads for both
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		other.Cancel()
+		_, _ = other.Wait()
+	}()
+	r.Grace, r.Params.Input = 2*time.Minute, true
+	r.Stderr = writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
+	p, err := r.Start(ctx, nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Over()
+	if err := p.Input(t.Context(), []byte("it is over\n")); err != nil {
+		t.Error(err)
+	}
+	if out := p.Wait(); out.Err != nil || !out.Canceled || out.Result.ExitCode != 4 {
+		t.Errorf("Wait: %+v", out)
+	}
+}
+
 func TestADeadlineIsATimeOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if out := shell(t, "exec sleep 60").Do(ctx); !out.TimedOut || out.Canceled {
+	if out := shell(t, "exec sleep 600").Do(ctx); !out.TimedOut || out.Canceled {
 		t.Errorf("Do: %+v", out)
 	}
 }
@@ -198,7 +267,7 @@ func TestWhatHasEndedBeforeItBegins(t *testing.T) {
 
 func TestGraceAfterTheLimit(t *testing.T) {
 	r := shell(t, "read line; echo said $line; exit 0")
-	r.Limit, r.Grace, r.Params.Input = 100*time.Millisecond, 20*time.Second, true
+	r.Limit, r.Grace, r.Params.Input = 100*time.Millisecond, 2*time.Minute, true
 	var said strings.Builder
 	p, err := r.Start(t.Context(), nil, &said)
 	if err != nil {
@@ -219,7 +288,7 @@ func TestGraceAfterTheLimit(t *testing.T) {
 
 func TestStdoutThatFailsEndsIt(t *testing.T) {
 	full := errors.New("it is enough")
-	p, err := shell(t, "echo one; exec sleep 60").Start(t.Context(), nil, writerFunc(func([]byte) (int, error) { return 0, full }))
+	p, err := shell(t, "echo one; exec sleep 600").Start(t.Context(), nil, writerFunc(func([]byte) (int, error) { return 0, full }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +298,7 @@ func TestStdoutThatFailsEndsIt(t *testing.T) {
 }
 
 func TestEnd(t *testing.T) {
-	p, err := shell(t, "exec sleep 60").Start(t.Context(), nil, io.Discard)
+	p, err := shell(t, "exec sleep 600").Start(t.Context(), nil, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,14 +333,18 @@ func TestSignalsAreHandedOn(t *testing.T) {
 	r := shell(t, `trap 'echo heard; exit 0' USR1; echo up >&2; while :; do sleep 0.05; done`)
 	signals := make(chan string, 1)
 	r.Signals = signals
-	r.Stderr = writerFunc(func(p []byte) (int, error) { signals <- "SIGUSR1"; return len(p), nil })
+	var once sync.Once // the shell may have more to say when the signal comes
+	r.Stderr = writerFunc(func(p []byte) (int, error) {
+		once.Do(func() { signals <- "SIGUSR1" })
+		return len(p), nil
+	})
 	if out := r.Do(t.Context()); string(out.Stdout) != "heard\n" {
 		t.Errorf("Do: %+v", out)
 	}
 }
 
 func TestAGuestThatIsGone(t *testing.T) {
-	r := shell(t, "echo up >&2; exec sleep 60")
+	r := shell(t, "echo up >&2; exec sleep 600")
 	r.Stderr = writerFunc(func(p []byte) (int, error) { go r.Client.Close(); return len(p), nil })
 	if out := r.Do(t.Context()); out.Err == nil || out.Canceled || out.TimedOut {
 		t.Errorf("Do, as it runs: %+v", out)

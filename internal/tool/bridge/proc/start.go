@@ -75,6 +75,9 @@ func (r *Run) Start(ctx context.Context, stdin io.Reader, stdout io.Writer) (*Ru
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	params := r.Params
 	params.EndRest = known.Has(agent.CapRest)
 	params.TimeoutMS = max((r.Limit + r.Grace).Milliseconds(), 1)
@@ -82,9 +85,9 @@ func (r *Run) Start(ctx context.Context, stdin io.Reader, stdout io.Writer) (*Ru
 	// The guest is asked to end it, and its answer waited for: what ctx would do leaves it
 	// to the guest when that is done.
 	life, end := context.WithTimeout(context.WithoutCancel(ctx), r.Limit+r.Grace+overtime)
-	starting := context.AfterFunc(ctx, end)
+	started := Starting(ctx, end)
 	proc, err := r.Client.Start(life, params, &agent.Streams{Stdin: stdin, Stdout: stdout, Stderr: p.errs})
-	starting()
+	started()
 	if err != nil {
 		end()
 		return nil, err
@@ -99,6 +102,27 @@ func (r *Run) Start(ctx context.Context, stdin io.Reader, stdout io.Writer) (*Ru
 		handing.Wait()
 	}()
 	return p, nil
+}
+
+// Starting calls end when ctx has ended and, overtime later, what is being started still has
+// not been. Sooner would be too soon: the guest may have been asked already, so it is the guest
+// that has to be asked to end it, and its answer that says what became of it. Whoever starts
+// it calls started once, when that is done.
+func Starting(ctx context.Context, end func()) (started func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		late := time.NewTimer(overtime)
+		defer late.Stop()
+		select {
+		case <-done:
+		case <-late.C:
+			end()
+		}
+	})
+	return func() {
+		stop()
+		close(done)
+	}
 }
 
 // watch is the life of a process: it ends it when its time is over.
@@ -182,6 +206,7 @@ func (p *Running) outcome(ctx context.Context) Outcome {
 	case errors.Is(err, ErrTooMuch):
 		out.TooMuch = true
 	case err == nil && res.TimedOut:
+		p.setOver(Timeout) // the guest's timer may have come before the one here
 		out.TimedOut = true
 	case err == nil && res.Canceled:
 		out.TimedOut, out.Canceled = why == Timeout, why != Timeout
