@@ -209,7 +209,14 @@ func (d *DB) conn(ctx context.Context) (c *sql.Conn, err error) {
 func (d *DB) patient(ctx context.Context, do func() error) error {
 	for end := time.Now().Add(d.wait()); ; {
 		err := do()
-		if err == nil || ctx.Err() != nil || !busy(err) || time.Now().After(end) {
+		if err == nil || !busy(err) {
+			return err
+		}
+		// SQLite may say that the file is held before it hears that nobody waits for that any more.
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Now().After(end) {
 			return err
 		}
 		// Some of its errors come at once.

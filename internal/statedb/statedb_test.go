@@ -22,7 +22,8 @@ import (
 const one = "CREATE TABLE thing (id INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT"
 
 func things(steps ...string) *statedb.Format {
-	return &statedb.Format{What: "the list of things", ID: 0x54484e47, Steps: append([]string{one}, steps...)}
+	// A process that has the file may stand still for longer than a person would wait.
+	return &statedb.Format{What: "the list of things", ID: 0x54484e47, Steps: append([]string{one}, steps...), Wait: 2 * time.Minute}
 }
 
 func TestMain(m *testing.M) {
@@ -337,10 +338,12 @@ func TestAFileThatIsHeld(t *testing.T) {
 	must(t, err)
 
 	names(t, d) // to read does not wait
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := add(ctx, d, "a"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Write: err = %v, want that its time is over", err)
+	for _, after := range []time.Duration{45 * time.Millisecond, 50 * time.Millisecond, 55 * time.Millisecond} { // SQLite itself waits for 50 ms
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		if err := add(ctx, d, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Write with %v: err = %v, want that its time is over", after, err)
+		}
+		cancel()
 	}
 	written := make(chan error, 1)
 	go func() { written <- add(t.Context(), d, "b") }()
@@ -405,10 +408,17 @@ func TestAFileThatIsHeldIsWaitedForAsLongAsItsFormatSays(t *testing.T) {
 	defer holder.Close()
 	_, err = holder.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	must(t, err)
-	begun := time.Now()
-	err = add(t.Context(), d, "a")
-	if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "held it for more than 60ms") || took < f.Wait || took > 5*time.Second {
-		t.Errorf("Write: err = %v after %s, want that it is held, after %s", err, took, f.Wait)
+	for try := 1; ; try++ {
+		begun := time.Now()
+		err = add(t.Context(), d, "a")
+		took := time.Since(begun)
+		if took > 5*time.Second && try < 5 {
+			continue // a machine that stands still may take that long once
+		}
+		if err == nil || !strings.Contains(err.Error(), "held it for more than 60ms") || took < f.Wait || took > 5*time.Second {
+			t.Errorf("Write: err = %v after %s, want that it is held, after %s", err, took, f.Wait)
+		}
+		break
 	}
 	_, err = holder.ExecContext(t.Context(), "ROLLBACK")
 	must(t, err)
