@@ -337,7 +337,7 @@ func TestAFileThatIsHeld(t *testing.T) {
 	_, err = holder.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	must(t, err)
 
-	names(t, d) // to read does not wait
+	names(t, d)                                                                                                  // to read does not wait
 	for _, after := range []time.Duration{45 * time.Millisecond, 50 * time.Millisecond, 55 * time.Millisecond} { // SQLite itself waits for 50 ms
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		if err := add(ctx, d, "a"); !errors.Is(err, context.DeadlineExceeded) {
