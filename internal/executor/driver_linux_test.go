@@ -73,9 +73,9 @@ type box struct {
 func (b *box) end(err error) {
 	b.endOnce.Do(func() {
 		b.endErr = err
+		close(b.done) // first: the reason of an end does not lag for as long as an end may take here
 		b.conn.Close()
 		b.guest.Close()
-		close(b.done)
 	})
 }
 

@@ -197,12 +197,24 @@ func outOfMemory(sb sandbox.Sandbox, req *Request, out *Outcome) error {
 	if req.Limits.Memory == 0 || out.Result.Signal != "SIGKILL" || out.Result.TimedOut {
 		return nil
 	}
+	return endWithin(sb, memoryLag)
+}
+
+// endWithin gives the reason of a sandbox's end that comes within lag, or nil where none does.
+// One that is there when whoever waits gets to look counts, however late that is.
+func endWithin(sb sandbox.Sandbox, lag time.Duration) error {
+	late := time.NewTimer(lag)
+	defer late.Stop()
 	select {
 	case <-sb.Done():
-		return sb.Err()
-	case <-time.After(memoryLag):
-		return nil
+	case <-late.C:
+		select {
+		case <-sb.Done():
+		default:
+			return nil
+		}
 	}
+	return sb.Err()
 }
 
 // exec runs the command with its streams, and forwards to it what comes meanwhile.
@@ -258,12 +270,7 @@ func whyEnded(sb sandbox.Sandbox, err error) error {
 	if !errors.Is(err, agent.ErrConnectionLost) {
 		lag = 0 // it answered
 	}
-	select {
-	case <-sb.Done():
-		return sb.Err()
-	case <-time.After(lag):
-		return nil
-	}
+	return endWithin(sb, lag)
 }
 
 // forward hands signals and terminal sizes on until ctx ends.

@@ -67,7 +67,7 @@ func TestRunThatFails(t *testing.T) {
 		}, nil, func(o *executor.Outcome) bool { return errors.Is(o.Ended, sandbox.ErrOutOfMemory) && o.Set == nil }, 0},
 		{"so does one whose command the system has taken first", "kill -9 $$", func(w *world, req *executor.Request) {
 			req.Limits.Memory = 1
-			req.Finished = func() { time.AfterFunc(time.Millisecond, func() { w.driver.boxes[0].end(sandbox.ErrOutOfMemory) }) }
+			req.Finished = func() { w.driver.boxes[0].end(sandbox.ErrOutOfMemory) }
 		}, nil, func(o *executor.Outcome) bool { return errors.Is(o.Ended, sandbox.ErrOutOfMemory) && o.Set == nil }, 0},
 		{"a working folder that is gone", "true", func(_ *world, req *executor.Request) {
 			req.WorkDir += "/none"

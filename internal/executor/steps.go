@@ -133,12 +133,11 @@ func (p *planRun) ended(res *StepResult) error {
 	if !killed && !lost {
 		return nil
 	}
-	select {
-	case <-p.session.sb.Done():
-		return p.session.sb.Err()
-	case <-time.After(map[bool]time.Duration{true: endLag, false: memoryLag}[lost]):
-		return nil
+	lag := memoryLag
+	if lost {
+		lag = endLag
 	}
+	return endWithin(p.session.sb, lag)
 }
 
 // exitLost is the exit code of a step whose fate is not known.
