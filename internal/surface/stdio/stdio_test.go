@@ -230,24 +230,26 @@ func TestTheEndOfTheContextEndsAll(t *testing.T) {
 		"with more lines than are read in": strings.Repeat(`{"tool":"wait"}`+"\n", 100),
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			s, began := waiter()
-			c := begin(ctx, s)
-			go func() { _, _ = io.WriteString(c.in, lines) }() // it may find nobody who reads
-			<-began
-			stop()
-			text, err := io.ReadAll(c.out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := <-c.end; !errors.Is(err, context.Canceled) {
-				t.Errorf("Serve: err = %v, want %v", err, context.Canceled)
-			}
-			if n := strings.Count(string(text), "\n"); n != 1 {
-				t.Errorf("%d answers, want the one of what ran: %s", n, text)
-			}
-			c.in.Close()
+			synctest.Test(t, func(t *testing.T) { // a reader has some time to take what is being written
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				s, began := waiter()
+				c := begin(ctx, s)
+				go func() { _, _ = io.WriteString(c.in, lines) }() // it may find nobody who reads
+				<-began
+				stop()
+				text, err := io.ReadAll(c.out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := <-c.end; !errors.Is(err, context.Canceled) {
+					t.Errorf("Serve: err = %v, want %v", err, context.Canceled)
+				}
+				if n := strings.Count(string(text), "\n"); n != 1 {
+					t.Errorf("%d answers, want the one of what ran: %s", n, text)
+				}
+				c.in.Close()
+			})
 		})
 	}
 	t.Run("while nothing comes", func(t *testing.T) {
