@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,7 +82,7 @@ func TestAgents(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			b := &back{tell: func(event.Event) { cancel(nil) }}
-			got := w.run(deadlined{ctx}, t, setting{args: `{"wait":true}`, back: b}, program, script)
+			got := w.run(deadlined{ctx}, t, setting{args: `{"wait":true}`, back: b, grace: notSoon}, program, script)
 			got.wantOut(t, 0, "", got.final)
 			var answer struct{ Told struct{ Type, Reason string } }
 			if err := json.Unmarshal([]byte(got.final), &answer); err != nil || answer.Told.Type != "cancel" || answer.Told.Reason != "timeout" {
@@ -125,7 +124,7 @@ func TestTheAgentOfTheManual(t *testing.T) {
 		},
 		ask: func(context.Context, *tool.Prompt) (string, error) { return "yes", nil },
 	}
-	got := w.run(t.Context(), t, setting{args: `{"files":["a.txt","b.txt"]}`, back: b, limit: time.Minute}, python, agent)
+	got := w.run(t.Context(), t, setting{args: `{"files":["a.txt","b.txt"]}`, back: b}, python, agent)
 	got.wantOut(t, 0, "", `{"status": "success", "lines": {"a.txt": 2, "b.txt": 2}}`)
 	if len(b.calls) != 2 || b.calls[0].Tool != "fs.read_file" || string(b.calls[1].Args) != `{"path": "b.txt"}` {
 		t.Errorf("calls %+v, want two of fs.read_file", b.calls)

@@ -23,7 +23,7 @@ import (
 
 // notSoon is longer than any end in these tests takes, and shorter than what it would take if
 // nobody ended it.
-const notSoon = 30 * time.Second
+const notSoon = 2 * time.Minute
 
 func TestTooMuch(t *testing.T) {
 	t.Parallel()
@@ -150,6 +150,9 @@ func TestTimeIsOver(t *testing.T) {
 	w := newWorld(t)
 	var together sync.WaitGroup // most of them only wait, for longer than tests that take turns should
 	defer together.Wait()
+	// With one that says on its stderr that it is up, the time is over then: what it has printed
+	// before is there, however long it took. The others have to do nothing before their time is
+	// over, and those that are to do something after it have long for that.
 	for _, c := range []struct {
 		name, script string
 		timedOut     bool
@@ -160,17 +163,26 @@ func TestTimeIsOver(t *testing.T) {
 		{"it answers in the grace", `read -r p; read -r l; printf '%s\n' "$l"`, false, false, `{"type":"cancel","reason":"timeout"}` + "\n", ""},
 		{"it gives its result in the grace", `read -r p; read -r l; echo '{"type":"result","result":1}'`, false, false, "", "1"},
 		{"it ends in the grace, but not well", `read -r p; read -r l; echo '{"type":"result","result":1}'; exit 1`, true, false, "", ""},
-		{"it ignores it", `trap '' TERM INT HUP; echo here; while :; do sleep 1; done`, true, false, "here\n", ""},
-		{"it has given its result, and does not end", `echo '{"type":"result","result":1}'; exec sleep 600`, true, false, "", ""},
-		{"it reads all of stdin", `cat`, true, false, "", ""},
+		{"it ignores it", `trap '' TERM INT HUP; echo here; echo up >&2; while :; do sleep 1; done`, true, false, "here\n", ""},
+		{"it has given its result, and does not end", `echo '{"type":"result","result":1}'; echo up >&2; exec sleep 600`, true, false, "", ""},
+		{"it reads all of stdin", `read -r p; echo "$p"; echo up >&2; exec cat`, true, false, "", ""},
 		{"it reads all of stdin, and says nothing", `cat >/dev/null; echo never`, true, true, "", ""},
-		{"it has stopped itself", `echo here; kill -STOP $$`, true, false, "here\n", ""},
-		{"it was a 1.0 agent", `echo '{"type":"hello","protocol":"1.0"}'; echo here; exec sleep 600`, true, false, "here\n", ""},
+		{"it has stopped itself", `echo here; echo up >&2; kill -STOP $$`, true, false, "here\n", ""},
+		{"it was a 1.0 agent", `echo '{"type":"hello","protocol":"1.0"}'; echo here; echo up >&2; exec sleep 600`, true, false, "here\n", ""},
 	} {
 		together.Go(func() {
 			t.Run(c.name, func(t *testing.T) {
 				begun := time.Now()
-				got := w.sh(t, c.script, setting{limit: 300 * time.Millisecond})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				set := setting{limit: 300 * time.Millisecond}
+				switch {
+				case strings.Contains(c.script, "up >&2"):
+					set.limit, set.errs = 0, watcher(cancel)
+				case strings.Contains(c.name, "in the grace"):
+					set.grace = notSoon
+				}
+				got := w.run(deadlined{ctx}, t, set, "/bin/sh", w.write(t, "agent.sh", c.script))
 				if got.TimedOut != c.timedOut || got.Canceled || got.Err != nil || got.final != c.final {
 					t.Errorf("Do: %+v, final %q; want timed out %v, final %q", got.Outcome, got.final, c.timedOut, c.final)
 				}
@@ -190,20 +202,31 @@ func TestTimeIsOver(t *testing.T) {
 
 func TestWhatIsOpenEndsWithTheTime(t *testing.T) {
 	t.Parallel()
+	over, cancel := context.WithCancel(t.Context()) // once both are open
+	defer cancel()
+	var open atomic.Int64
+	opened := func() {
+		if open.Add(1) == 2 {
+			cancel()
+		}
+	}
 	b := &back{
 		call: func(ctx context.Context, _ tool.Call) tool.Result {
+			opened()
 			<-ctx.Done()
 			return tool.Fail(tool.IOError, "ended")
 		},
 		ask: func(ctx context.Context, _ *tool.Prompt) (string, error) {
+			opened()
 			<-ctx.Done()
 			return "", ctx.Err()
 		},
 	}
-	got := newWorld(t).sh(t, `read -r p
+	w := newWorld(t)
+	got := w.run(deadlined{over}, t, setting{back: b, grace: notSoon}, "/bin/sh", w.write(t, "agent.sh", `read -r p
 		echo '{"type":"call","id":1,"tool":"x"}'; echo '{"type":"ask","id":2,"question":"x"}'
 		read -r a; read -r b; read -r c; printf '.%s\n' "$a" "$b" "$c" | sort
-		echo '{"type":"call","id":3,"tool":"x"}'; read -r d; printf '.%s\n' "$d"`, setting{limit: 300 * time.Millisecond, back: b})
+		echo '{"type":"call","id":3,"tool":"x"}'; read -r d; printf '.%s\n' "$d"`))
 	got.wantOut(t, 0, `.{"type":"answer","id":2,"error":"the question was canceled"}
 .{"type":"cancel","reason":"timeout"}
 .{"type":"result","id":1,"ok":false,"stdout":"","stderr":"ended","meta":{"error_code":"IO_ERROR"}}
@@ -230,7 +253,11 @@ func TestCanceled(t *testing.T) {
 				defer cancel()
 				b := &back{tell: func(event.Event) { cancel() }}
 				begun := time.Now()
-				got := w.run(ctx, t, setting{back: b}, "/bin/sh", w.write(t, "agent.sh", c.script))
+				set := setting{back: b}
+				if c.stdout != "" {
+					set.grace = notSoon
+				}
+				got := w.run(ctx, t, set, "/bin/sh", w.write(t, "agent.sh", c.script))
 				if !got.Canceled || got.TimedOut || got.err != nil || got.final != "" || string(got.Stdout) != c.stdout {
 					t.Errorf("Do: %+v, stdout %q, final %q, error %v; want canceled, stdout %q", got.Outcome, got.Stdout, got.final, got.err, c.stdout)
 				}
@@ -245,11 +272,11 @@ func TestCanceled(t *testing.T) {
 		defer cancel()
 		var canceled time.Time
 		watch := watcher(func() { canceled = time.Now(); cancel() })
-		r := w.process(setting{}, "/bin/sh", "-c", `echo '{"type":"hello","protocol":"1.0"}'; read -r p; read -r p || echo x >&2; exec sleep 600`)
+		r := w.process(setting{grace: 2 * notSoon}, "/bin/sh", "-c", `echo '{"type":"hello","protocol":"1.0"}'; read -r p; read -r p || echo x >&2; exec sleep 600`)
 		r.Stderr = watch
 		out, _, err := lines.Do(ctx, r, &lines.Session{Tool: "probe"})
-		if took := time.Since(canceled); !out.Canceled || err != nil || took >= 2*time.Second {
-			t.Errorf("Do: %+v after %v, error %v; want it canceled before a grace of two seconds", out, took, err)
+		if took := time.Since(canceled); !out.Canceled || err != nil || took >= notSoon {
+			t.Errorf("Do: %+v after %v, error %v; want it canceled before its grace", out, took, err)
 		}
 	})
 	t.Run("before it began", func(t *testing.T) {
@@ -292,7 +319,12 @@ func TestNothingIsLeft(t *testing.T) {
 		before := goleak.IgnoreCurrent()
 		w.sh(t, script, setting{back: b, limit: 500 * time.Millisecond, args: `{"a":"` + strings.Repeat("x", 1<<18) + `"}`})
 		// The connection may still read answers that nobody waits for: that is its own.
-		if err := goleak.Find(before, goleak.IgnoreAnyFunction("airlock/internal/rpc.(*Client).oweLocked.func1")); err != nil {
+		own := goleak.IgnoreAnyFunction("airlock/internal/rpc.(*Client).oweLocked.func1")
+		err := goleak.Find(before, own)
+		for until := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(until); {
+			err = goleak.Find(before, own)
+		}
+		if err != nil {
 			t.Errorf("script %d: %v", i, err)
 		}
 	}

@@ -3,6 +3,7 @@ package lines_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,8 @@ type setting struct {
 	limit time.Duration // 0: more than any test takes
 	most  int64         // of output; 0: 1 MiB
 	back  tool.Back
+	grace time.Duration // 0: that of every call
+	errs  io.Writer     // takes its stderr; may be nil
 }
 
 // sh runs a script of sh's as an agent.
@@ -71,10 +74,10 @@ func (w *world) process(set setting, argv ...string) *proc.Run {
 		Params: agent.ExecParams{Argv: argv, ExecOptions: agent.ExecOptions{
 			Cwd: w.dir, ClearEnv: true, Env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": os.Getenv("HOME"), "LC_ALL": "C.UTF-8"},
 		}},
-		Limit: set.limit, MaxOutput: set.most,
+		Limit: set.limit, MaxOutput: set.most, Grace: set.grace, Stderr: set.errs,
 	}
 	if r.Limit == 0 {
-		r.Limit = time.Minute
+		r.Limit = 5 * time.Minute
 	}
 	if r.MaxOutput == 0 {
 		r.MaxOutput = 1 << 20
