@@ -54,10 +54,10 @@ func ParseAllow(text string) (Rules, error) {
 		if !slices.Contains(rules, rule) {
 			rules = append(rules, rule)
 		}
+		if len(rules) > maxRules { // at once: to look for each in all takes seconds where there are many
+			return nil, fmt.Errorf("network: more than %d hosts are named", maxRules)
+		}
 		at += len(entry) + 1
-	}
-	if len(rules) > maxRules {
-		return nil, fmt.Errorf("network: %d hosts are named, at most %d can be", len(rules), maxRules)
 	}
 	return rules, nil
 }

@@ -60,6 +60,9 @@ func FuzzParseSecret(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if len(s.String()) > 16<<10 { // names in other letters are longer in ASCII
+			return
+		}
 		if again, err := netgate.ParseSecret(s.String()); err != nil || again.String() != s.String() {
 			t.Errorf("%q is %q and then %q, %v", text, s, again, err)
 		}

@@ -305,6 +305,7 @@ func FuzzProxy(f *testing.F) {
 			_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 			_, _ = io.Copy(io.Discard, conn)
 			_ = conn.Close()
+			synctest.Wait() // what is still to be recorded is
 			for _, e := range b.events {
 				// However it is spelled: "ｅxample.com" is the same name.
 				if name, err := canonicalName(e.Host); e.Allowed && (err != nil || name != "example.com") {
