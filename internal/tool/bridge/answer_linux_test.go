@@ -41,7 +41,7 @@ func TestAnswers(t *testing.T) {
 		{"an exit code and an error that is no text", sh(`echo '{"error":{"a":1}}'; exit 1`), "", `{"status":"error","error":"Agent exited with code 1","exit_code":1,"stdout":"{\"error\":{\"a\":1}}","stderr":""}`, tool.IOError, "exit"},
 		{"an exit code and success in JSON", sh(`echo '{"status":"success"}'; exit 1`), "", `{"status":"error","error":"Agent exited with code 1","exit_code":1,"stdout":"{\"status\":\"success\"}","stderr":""}`, tool.IOError, "exit"},
 		{"a signal", sh("kill -SEGV $$"), "", `{"status":"error","error":"Agent was ended by SIGSEGV","exit_code":-1,"signal":"SIGSEGV","stdout":"","stderr":""}`, tool.IOError, "signal"},
-		{"too slow", sh("echo begun; echo why >&2; exec sleep 60"), "timeout: 1", `{"status":"error","error":"Agent execution timed out after 1s","stdout":"begun\n","stderr":"why\n"}`, tool.Timeout, "timeout"},
+		{"too slow", sh("echo begun; echo why >&2; exec sleep 600"), "timeout: 1", `{"status":"error","error":"Agent execution timed out after 1s","stdout":"begun\n","stderr":"why\n"}`, tool.Timeout, "timeout"},
 		{"too much", sh("exec yes"), "max_output: 1000", `{"status":"error","error":"Agent printed more than 1000 bytes; print less, or raise max_output of it"}`, tool.IOError, "too-much"},
 		{"no script", "", "", `{"status":"error","error":"Agent not found: DIR/it"}`, tool.NotFound, "not-started"},
 		{"no interpreter", sh(""), "python: env/bin/python", `{"status":"error","error":"Python interpreter not found: DIR/env/bin/python"}`, tool.NotFound, "not-started"},
@@ -56,9 +56,9 @@ func TestAnswers(t *testing.T) {
 			if tt.script != "" {
 				scripts["it"] = tt.script
 			}
-			w := newWorld(t, entry, scripts)
-			res, got := w.call("it", `{}`)
-			if want := strings.ReplaceAll(tt.want, "DIR", w.dir); got != want && want != "" {
+			w, res, got := patient(t, entry, scripts, func(_ *world, got string) bool { return strings.Contains(got, "why") })
+			wanted := strings.ReplaceAll(tt.want, "after 1s", "after "+w.seconds+"s")
+			if want := strings.ReplaceAll(wanted, "DIR", w.dir); got != want && want != "" {
 				t.Errorf("document = %s\nwant       %s", got, want)
 			}
 			if res.OK != (tt.code == "") || res.Code() != tt.code || res.Meta[bridge.MetaOutcome] != tt.outcome {
@@ -68,7 +68,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("metrics: %s, want %s", got, want)
 			}
 			if words := w.log.String(); res.OK {
-				wantIn(t, "log", words, "Agent it completed successfully in 0.", "Dispatching tool: it with params: {}")
+				wantIn(t, "log", words, "Agent it completed successfully in ", "Dispatching tool: it with params: {}")
 			} else {
 				wantIn(t, "log", words, "Agent it failed in ")
 			}
@@ -175,7 +175,7 @@ func TestMixedOutputTakesNoLongerTheWorseItIs(t *testing.T) {
 			w := newWorld(t, "  it: {path: it, mixed_output: true}\n", map[string]string{"it": sh(script)})
 			begun := time.Now()
 			res, got := w.call("it", `{}`)
-			if took := time.Since(begun); took > 20*time.Second {
+			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 			if res.OK && got != `{"a":1}` {
