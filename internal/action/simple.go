@@ -64,7 +64,7 @@ var wrappers = set(`sudo doas env nohup timeout xargs exec command builtin nice 
 var keywords = set("if then else elif fi case esac for while until do done in function select time ! { } [[ ]] coproc")
 
 var (
-	subscript  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\[`)
+	subscript  = regexp.MustCompile(`^(?:[A-Za-z_][A-Za-z0-9_]*)?\[`) // of a list's element, too: a=([n]=x)
 	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
 	codeOption = regexp.MustCompile(`^-[A-Za-z0-9]*[cer]$|^--(eval|run|command|print)$`)
 	shellC     = regexp.MustCompile(`^[-+][A-Za-z]*c[A-Za-z]*$|^--command$`)
