@@ -149,7 +149,7 @@ func TestPolicyBombs(t *testing.T) {
 			if err := load(t, tt.text); err == nil {
 				t.Error("Check: err = nil, want one")
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("Check took %v", took)
 			}
 		})

@@ -51,7 +51,7 @@ func TestLongAndDeepLinesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			r := shellrisk.Analyze(line, place)
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("Analyze took %v", took)
 			}
 			if r.Risk.Less(shellrisk.Unknown) {
