@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -127,7 +128,13 @@ func batch(t *testing.T, dir string) {
 func environment(t *testing.T, dir string) []string {
 	t.Helper()
 	home := t.TempDir()
-	return append(os.Environ(), "HOME="+home, "AIRLOCK_HOME="+filepath.Join(home, "state"), "PATH="+dir+":"+os.Getenv("PATH"),
+	// Where go finds no such file, it leaves a process behind that goes on writing below home, which goes with the test.
+	telemetry := filepath.Join(home, ".config", "go", "telemetry")
+	if err := errors.Join(os.MkdirAll(telemetry, 0o700), os.WriteFile(filepath.Join(telemetry, "mode"), []byte("off\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "AIRLOCK_HOME="+filepath.Join(home, "state"),
+		"PATH="+dir+":"+os.Getenv("PATH"),
 		"GOCACHE="+goCache(t), "GOFLAGS=-buildvcs=false", "BRIDGE_LOG_FILE=", "BRIDGE_LOG_LEVEL=", "ADK_WORKSPACE=")
 }
 
