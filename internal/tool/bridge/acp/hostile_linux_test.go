@@ -126,8 +126,7 @@ func TestAFloodOfRequestsEndsTheSession(t *testing.T) {
 	}
 }
 
-func TestWhatIsAskedForAndNotReadDoesNotFillTheMemory(t *testing.T) {
-	t.Parallel()
+func TestWhatIsAskedForAndNotReadDoesNotFillTheMemory(t *testing.T) { // not beside others: it is their memory, too
 	file := filepath.Join(t.TempDir(), "f")
 	write(t, file, strings.Repeat("x", 9<<20))
 	w := script(t, prompted(fmt.Sprintf(`* 500 {"jsonrpc":"2.0","id":%%d,"method":"fs/read_text_file","params":{"sessionId":"s1","path":%q}}`, file), "hang")...)
@@ -169,7 +168,7 @@ func TestAnAgentThatDoesNotAnswerIsEnded(t *testing.T) {
 			w.run.Limit = 300 * time.Millisecond
 			begun := time.Now()
 			out, a := w.do(t.Context(), strings.Repeat("go", 1<<19))
-			if took := time.Since(begun); !out.TimedOut || out.Canceled || a.Status != "" || took > 15*time.Second {
+			if took := time.Since(begun); !out.TimedOut || out.Canceled || a.Status != "" || took > time.Minute {
 				t.Errorf("outcome %+v, answer %+v after %s, want a time-out", out, a, took)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"airlock/internal/tool"
 )
@@ -201,6 +202,7 @@ func TestWithoutASandboxNothingIsDone(t *testing.T) {
 func TestAPersonWhoDoesNotAnswerDoesNotOutliveTheCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.run.Grace = time.Minute // in which it answers
 	w.back.wait, w.back.seen = make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

@@ -73,7 +73,7 @@ func newWorld(t testing.TB, args ...string) *world {
 	return &world{
 		t: t, back: b,
 		run: &proc.Run{
-			Client: client, Limit: time.Minute, MaxOutput: 8 << 20,
+			Client: client, Limit: 5 * time.Minute, MaxOutput: 8 << 20,
 			Params: agent.ExecParams{Argv: append([]string{testAgent}, args...), ExecOptions: agent.ExecOptions{
 				Cwd: workspace, ClearEnv: true, Env: map[string]string{"PATH": os.Getenv("PATH")},
 			}},

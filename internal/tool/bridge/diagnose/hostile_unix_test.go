@@ -18,7 +18,7 @@ import (
 // dead waits until a process is gone, or is only not yet taken note of.
 func dead(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 			return
 		}
@@ -46,29 +46,30 @@ func TestInterpretersThatDoNotEnd(t *testing.T) {
 		want    string
 		left    string // where it wrote the number of a process
 	}{
-		"it sleeps, with a child":     {"sleep 1000 & echo $! > DIR/child; sleep 1000", "it did not end within 300ms", "child"},
-		"it does not hear signals":    {"trap '' TERM INT HUP; echo $$ > DIR/child; while :; do sleep 1000; done", "it did not end within 300ms", "child"},
-		"it prints without an end":    {"echo $$ > DIR/child; yes", "it did not end within 300ms", "child"},
+		"it sleeps, with a child":     {"sleep 1000 & echo $! > DIR/child; sleep 1000", "it did not end within LIMIT", "child"},
+		"it does not hear signals":    {"trap '' TERM INT HUP; echo $$ > DIR/child; while :; do sleep 1000; done", "it did not end within LIMIT", "child"},
+		"it prints without an end":    {"echo $$ > DIR/child; yes", "it did not end within LIMIT", "child"},
 		"it ends, and leaves a child": {"sleep 1000 >/dev/null 2>&1 & echo $! > DIR/child; echo Python 3.9.0", "", "child"},
 		"its child has its output":    {"sleep 1000 & echo $! > DIR/child; echo Python 3.9.0", "", "child"},
 		"it reads its stdin":          {"cat; echo Python 3.9.0", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "\n  a: {path: a.py, python: py}\n")
-			w.opts.Limit = 300 * time.Millisecond
-			if c.want == "" {
-				w.opts.Limit = 0
-			}
 			w.file("ws/py", "#!/bin/sh\n[ $1 = --version ] || exit 1\n"+c.program+"\n", 0o755)
 			start := time.Now()
-			findings := w.run()
-			if took := time.Since(start); took > 8*time.Second {
-				t.Errorf("it took %s", took)
-			}
 			if c.want == "" {
-				has(t, findings, "python: ok: ", "Python 3.9.0")
+				has(t, w.run(), "python: ok: ", "Python 3.9.0")
 			} else {
-				has(t, findings, "python: error: ", c.want)
+				// Where it has not come to write its file, on a machine that is busy, it is given more.
+				for _, w.opts.Limit = range []time.Duration{300 * time.Millisecond, 3 * time.Second, 30 * time.Second} {
+					has(t, w.run(), "python: error: ", strings.ReplaceAll(c.want, "LIMIT", w.opts.Limit.String()))
+					if text, err := os.ReadFile(w.at(c.left)); err == nil && len(text) > 0 {
+						break
+					}
+				}
+			}
+			if took := time.Since(start); took > time.Minute {
+				t.Errorf("it took %s", took)
 			}
 			if c.left != "" {
 				dead(t, w.pid(c.left))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"airlock/internal/tool/bridge/diagnose"
 	"airlock/internal/tool/bridge/setup"
@@ -33,6 +34,7 @@ func newWorld(t *testing.T, agents string) *world {
 	}
 	w.file("config.yaml", "workspace: {path: ws}\nlogging: {file: log/bridge.log}\nagents:"+agents, 0o644)
 	w.opts.Metrics = w.at("state/bridge.db")
+	w.opts.Limit = 2 * time.Minute // of programs that end by themselves, on any machine
 	return w
 }
 

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 }
 
 // another writes AIRLOCK_TEST_LINES lines, without an end where that is 0, and says each
-// hundred.
+// hundred, at such a length that one that nobody listens to any more stands still before it has
+// put aside more files than are kept.
 func another(path string) int {
 	n, _ := strconv.Atoi(os.Getenv("AIRLOCK_TEST_LINES"))
 	if user, err := strconv.Atoi(os.Getenv("AIRLOCK_TEST_USER")); err == nil {
@@ -39,7 +40,7 @@ func another(path string) int {
 	for i := 0; err == nil && (n == 0 || i < n); i++ {
 		log.Info("a line", "pid", os.Getpid(), "i", i, "end", "here")
 		if i%100 == 99 {
-			fmt.Println(i)
+			fmt.Printf("%01000d\n", i)
 		}
 	}
 	if err == nil {

@@ -125,7 +125,7 @@ func TestAFileThatIsHeld(t *testing.T) {
 	for range 100 {
 		add(s, calls("a", 300, 0)...)
 	}
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("to add took %s", took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -135,7 +135,7 @@ func TestAFileThatIsHeld(t *testing.T) {
 	}
 	start = time.Now()
 	err = s.Close(ctx)
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("to close took %s", took)
 	}
 	if err == nil || !strings.Contains(err.Error(), "missing in the bridge's metrics: 30000") {
