@@ -37,8 +37,21 @@ func gone(n int) bool {
 		return errors.Is(err, unix.ESRCH)
 	}
 	defer unix.Close(fd)
-	ended, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 2000)
-	return ended == 1
+	return ends(fd) == nil
+}
+
+// ends waits until a process has ended.
+func ends(fd int) error {
+	for {
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 30_000)
+		switch {
+		case errors.Is(err, unix.EINTR): // as by the runtime's own signals
+		case err == nil && ready != 1:
+			return errors.New("it goes on")
+		default:
+			return err
+		}
+	}
 }
 
 // reap ends a process that a test lets live on, and waits until it is gone: before that
@@ -50,16 +63,13 @@ func reap(t *testing.T, n int) {
 		return // it is gone
 	}
 	defer unix.Close(fd)
-	_ = unix.Kill(n, unix.SIGKILL)
-	for {
-		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000)
-		if errors.Is(err, unix.EINTR) {
-			continue // as by the runtime's own signals
-		}
-		if ready != 1 {
-			t.Errorf("process %d does not end: %v", n, err)
-		}
-		return
+	cmd, err := os.ReadFile("/proc/" + strconv.Itoa(n) + "/cmdline")
+	if err == nil && len(cmd) > 0 && !strings.Contains(string(cmd), "sleep") && !strings.Contains(string(cmd), "probe") {
+		return // it is gone, and another has its number
+	}
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	if err := ends(fd); err != nil {
+		t.Errorf("process %d does not end: %v", n, err)
 	}
 }
 
@@ -72,7 +82,7 @@ func TestAChildInTheBackgroundDoesNotHoldTheAnswer(t *testing.T) {
 	if !res.OK || res.Stdout != "done" {
 		t.Errorf("Invoke: ok %v, stdout %q, stderr %q", res.OK, res.Stdout, res.Stderr)
 	}
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("the answer took %s", took)
 	}
 }
@@ -86,7 +96,7 @@ func TestAChildThatWritesAfterTheAnswerDoesNotHoldIt(t *testing.T) {
 	if code := res.Code(); code != tool.ParseError && code != tool.IOError {
 		t.Errorf("Invoke: ok %v, code %q: what the child wrote was taken for an answer", res.OK, code)
 	}
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("the answer took %s", took)
 	}
 }
@@ -117,10 +127,15 @@ func TestWhatIsTooSlowIsEndedWithItsChildren(t *testing.T) {
 			if tt.groups && !limited(t, m) {
 				t.Skip("no control groups that a command can be held in: its sandbox's end is this child's")
 			}
-			p := probeWith(t, "timeout: 3s", sh(tt.start+"\nwhile [ ! -s child ]; do :; done; exec sleep 300"))
-			res := p.Invoke(t.Context(), m, goCall())
-			if res.Code() != tool.Timeout {
-				t.Errorf("code = %q (%s), want %q", res.Code(), res.Stderr, tool.Timeout)
+			for _, limit := range []string{"1s", "10s", "60s"} { // more where a busy machine has not come to the child
+				p := probeWith(t, "timeout: "+limit, sh(tt.start+"\nwhile [ ! -s child ]; do sleep 0.01; done; exec sleep 300"))
+				res := p.Invoke(t.Context(), m, goCall())
+				if res.Code() != tool.Timeout {
+					t.Errorf("code = %q (%s), want %q", res.Code(), res.Stderr, tool.Timeout)
+				}
+				if text, err := os.ReadFile(filepath.Join(m.WorkDir, "child")); err == nil && len(text) > 0 {
+					break
+				}
 			}
 			if n := pid(t, m, "child"); !gone(n) {
 				reap(t, n)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"airlock/internal/guest/guesttest"
@@ -29,7 +30,7 @@ const simple = `name: probe
 version: "1"
 description: Does what the test says.
 executable: probe
-timeout: 20s
+timeout: 2m
 %s
 actions:
   - name: go
@@ -56,6 +57,10 @@ func write(t testing.TB, path, content string, mode os.FileMode) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// A process that another test starts meanwhile would have the file open for writing, and
+	// until it is another program nobody could execute it.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(content), mode); err != nil {
 		t.Fatal(err)
 	}
