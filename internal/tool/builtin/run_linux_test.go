@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -96,19 +97,30 @@ func TestRunInTheFolderThatIsNamed(t *testing.T) {
 	}
 }
 
+// limits are for commands that are to have begun before they are ended: where one has not, on a
+// machine that is busy, the next is tried.
+var limits = []time.Duration{500 * time.Millisecond, 5 * time.Second, 30 * time.Second}
+
 func TestRunEndsTheWholeGroupAtItsTimeLimit(t *testing.T) {
 	w := newWorld(t)
 	pids := filepath.Join(w.dir, "pids")
 	started := time.Now()
-	res := w.call("cmd.run", map[string]any{
-		"command":    "echo before; (sleep 600 & echo $! >>" + pids + "; setsid sleep 600 & echo $! >>" + pids + "; wait) & echo $$ >>" + pids + "; wait",
-		"timeout_ms": 500,
-	})
-	w.wantCode(res, tool.Timeout, "did not end within 500ms")
-	if res.Stdout != "before\n" || res.Meta["exit_code"] != 124 {
-		t.Errorf("%+v", res)
+	for _, limit := range limits {
+		pids = filepath.Join(t.TempDir(), "pids")
+		res := w.call("cmd.run", map[string]any{
+			"command":    "echo before; (sleep 600 & echo $! >>" + pids + "; setsid sleep 600 & echo $! >>" + pids + "; wait) & echo $$ >>" + pids + "; wait",
+			"timeout_ms": limit.Milliseconds(),
+		})
+		if text, _ := os.ReadFile(pids); bytes.Count(text, []byte("\n")) < 3 && limit < limits[len(limits)-1] {
+			continue
+		}
+		w.wantCode(res, tool.Timeout, "did not end within "+limit.String())
+		if res.Stdout != "before\n" || res.Meta["exit_code"] != 124 {
+			t.Errorf("%+v", res)
+		}
+		break
 	}
-	if took := time.Since(started); took > 5*time.Second {
+	if took := time.Since(started); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	// The one in a session of its own cannot be found again without a control group.
@@ -137,9 +149,14 @@ func TestRunEndsTheWholeGroupWhenItIsCanceled(t *testing.T) {
 
 func TestRunIsEndedByTheMachinesTime(t *testing.T) {
 	w := newWorld(t)
-	w.m.MaxTime = 300 * time.Millisecond
-	res := w.call("cmd.run", map[string]any{"command": "echo begun; sleep 600", "timeout_ms": 500_000})
-	w.wantCode(res, tool.Timeout, "did not end within")
+	var res tool.Result
+	for _, w.m.MaxTime = range limits {
+		res = w.call("cmd.run", map[string]any{"command": "echo begun; sleep 600", "timeout_ms": 500_000})
+		w.wantCode(res, tool.Timeout, "did not end within")
+		if res.Stdout != "" {
+			break
+		}
+	}
 	if res.Stdout != "begun\n" || res.Meta["exit_code"] != 124 {
 		t.Errorf("%+v", res)
 	}
@@ -150,7 +167,7 @@ func TestRunDoesNotWaitForWhatIsLeftInTheBackground(t *testing.T) {
 	pids := filepath.Join(w.dir, "pids")
 	started := time.Now()
 	res := w.run("sleep 600 & echo $! >" + pids + "; echo done")
-	if took := time.Since(started); took > 5*time.Second || !res.OK || res.Stdout != "done\n" {
+	if took := time.Since(started); took > time.Minute || !res.OK || res.Stdout != "done\n" {
 		t.Errorf("%+v after %s", res, took)
 	}
 	pid := readPids(t, pids, 1)[0]
@@ -329,18 +346,26 @@ func ended(pid int) bool {
 		return errors.Is(err, unix.ESRCH)
 	}
 	defer unix.Close(fd)
-	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000)
-	return n == 1
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
+		if !errors.Is(err, unix.EINTR) { // as by the runtime's own signals
+			return n == 1
+		}
+	}
 }
 
 // wantGone fails the test where more than n-gone of the n processes in a file are alive.
 func wantGone(t *testing.T, file string, n, gone int) {
 	t.Helper()
-	alive := []string{}
-	for _, pid := range readPids(t, file, n) {
-		if ended(pid) {
-			continue
+	pids := readPids(t, file, n)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		left := slices.DeleteFunc(slices.Clone(pids), ended)
+		if pids = left; len(pids) <= n-gone {
+			break
 		}
+	}
+	alive := []string{}
+	for _, pid := range pids {
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		alive = append(alive, string(stat))
 		_ = syscall.Kill(pid, syscall.SIGKILL)
