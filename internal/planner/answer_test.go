@@ -231,7 +231,7 @@ func TestHostileTextIsReadInTime(t *testing.T) {
 			if _, _, err := plan(t, planner.New(m, nil), run); err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(began); took > 20*time.Second { // quadratic is hours
+			if took := time.Since(began); took > time.Minute { // quadratic is hours
 				t.Errorf("it took %s", took)
 			} else {
 				t.Log(took)

@@ -94,7 +94,7 @@ func listenAs(t *testing.T, listen string, uid uint32) string {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/3")
 	cmd.ExtraFiles = []*os.File{program}

@@ -49,7 +49,7 @@ func TestAKeyCommandMayAskOnTheTerminal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, exe)
 			cmd.Env = append(os.Environ(), "AIRLOCK_TEST_TERMINAL="+tt.line, "AIRLOCK_TEST_PIPED="+tt.piped)

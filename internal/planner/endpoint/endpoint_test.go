@@ -190,6 +190,7 @@ func TestAGoodAnswerIsHandedOnAsItIs(t *testing.T) {
 
 func TestBoundsOfTime(t *testing.T) {
 	short := &endpoint.Options{FirstByte: 60 * time.Millisecond, Idle: 40 * time.Millisecond}
+	stalls := &endpoint.Options{FirstByte: time.Minute, Idle: 40 * time.Millisecond} // after what comes first
 	t.Run("nothing comes", func(t *testing.T) {
 		_, err := ask(t, short, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		if err == nil || err.Fault != planner.FaultTimeout || !strings.Contains(err.Text, "no answer within 60ms") {
@@ -206,7 +207,7 @@ func TestBoundsOfTime(t *testing.T) {
 		}
 	})
 	t.Run("a stream stalls", func(t *testing.T) {
-		got, err := ask(t, short, func(w http.ResponseWriter, r *http.Request) {
+		got, err := ask(t, stalls, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "data: {}\n\n")
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -216,7 +217,7 @@ func TestBoundsOfTime(t *testing.T) {
 		}
 	})
 	t.Run("an error's body stalls", func(t *testing.T) {
-		_, err := ask(t, short, func(w http.ResponseWriter, r *http.Request) {
+		_, err := ask(t, stalls, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(401)
 			_, _ = io.WriteString(w, "begin")
 			w.(http.Flusher).Flush()

@@ -226,7 +226,7 @@ func TestNoFurtherRequestIsMade(t *testing.T) {
 			if n := len(script.Requests()); n != 1 {
 				t.Errorf("%d requests came, want 1", n)
 			}
-			if d := time.Since(start); d > 5*time.Second {
+			if d := time.Since(start); d > time.Minute {
 				t.Errorf("it took %s", d)
 			}
 		})
@@ -262,7 +262,7 @@ func TestALineWithoutAnEndIsBoundedInTimeAndSpace(t *testing.T) {
 	if e := fault(t, model(t, oldModel, server.URL, nil), ask("hello")); e.Fault != planner.FaultTooBig {
 		t.Errorf("the fault is %q, want it too big", e.Fault)
 	}
-	if d := time.Since(start); d > 20*time.Second {
+	if d := time.Since(start); d > time.Minute {
 		t.Errorf("it took %s", d)
 	}
 }

@@ -191,7 +191,7 @@ func TestTheWholeMachineIsTooMuch(t *testing.T) {
 			t.Errorf("%s: err = %v", pattern, err)
 		}
 	}
-	if took := time.Since(began); took > time.Minute {
+	if took := time.Since(began); took > 5*time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }
@@ -297,7 +297,7 @@ func TestGatherEndsWithItsContext(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("err = %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it waits for a pipe that nobody writes to")
 	}
 }

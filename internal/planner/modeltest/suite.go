@@ -51,7 +51,11 @@ func Run(t *testing.T, server Server, make Maker) {
 	} {
 		t.Run(test.name, test.run)
 	}
-	if err := goleak.Find(before); err != nil {
+	err := goleak.Find(before)
+	for until := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(until); {
+		err = goleak.Find(before) // it is not patient
+	}
+	if err != nil {
 		t.Errorf("something is left running: %v", err)
 	}
 }

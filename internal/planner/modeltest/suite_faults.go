@@ -66,7 +66,7 @@ func (s *suite) faults(t *testing.T) {
 			if n := len(e.Text); n > 2000 {
 				t.Errorf("the text has %d bytes", n)
 			}
-			if took := time.Since(start); took > 20*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 			if n := len(script.Requests()); n != 1 {
@@ -105,7 +105,7 @@ func (s *suite) bounds(t *testing.T) {
 			if e.Fault != planner.FaultTimeout || !errors.Is(e, context.DeadlineExceeded) {
 				t.Errorf("error = %v, want a timeout that wraps the context's", e)
 			}
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 		})
