@@ -44,22 +44,23 @@ func (l *living) start() {
 	l.later(l.started)
 }
 
-func (l *living) later(than time.Time) {
-	l.t.Helper()
-	probe := filepath.Join(filepath.Dir(l.root), "probe")
-	for deadline := time.Now().Add(5 * time.Second); ; {
+// later waits until the file system stamps what is changed with a time after than.
+func (h *host) later(than time.Time) {
+	h.t.Helper()
+	probe := filepath.Join(filepath.Dir(h.root), "probe")
+	for deadline := time.Now().Add(time.Minute); ; {
 		if err := os.WriteFile(probe, nil, 0o600); err != nil {
-			l.t.Fatal(err)
+			h.t.Fatal(err)
 		}
 		info, err := os.Stat(probe)
 		if err != nil {
-			l.t.Fatal(err)
+			h.t.Fatal(err)
 		}
 		if info.ModTime().After(than) {
 			return
 		}
 		if time.Now().After(deadline) {
-			l.t.Fatal("the file system's clock stands still")
+			h.t.Fatal("the file system's clock stands still")
 		}
 	}
 }

@@ -368,9 +368,8 @@ func TestTheHostMovedOn(t *testing.T) {
 			h := newHost(t)
 			h.file("/w/a", "old")
 			h.file("/w/d/x", "x")
-			time.Sleep(20 * time.Millisecond) // the kernel's stamps are a tick behind its clock
 			started := time.Now()
-			time.Sleep(20 * time.Millisecond)
+			h.later(started) // the kernel's stamps are a tick behind its clock
 			tt.then(h)
 			l := newLayer().dir("./w/", 0o755)
 			tt.layer(l)
