@@ -34,8 +34,8 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := filepath.Join(parent, "scripts")
-	if err := os.Mkdir(work, 0o755); err != nil {
+	work, err := os.MkdirTemp(parent, "scripts-") //nolint:usetesting // not in /tmp: see root
+	if err := errors.Join(err, os.Chmod(work, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	m := &models{t: t, by: map[string]*modeltest.Script{}}
