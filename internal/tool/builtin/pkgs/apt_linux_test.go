@@ -215,13 +215,14 @@ func TestACanceledInstallationLeavesNoProcessAndNoLock(t *testing.T) {
 	canceled := time.Now()
 	cancel()
 	res := <-first
-	if took := time.Since(canceled); took > 10*time.Second {
+	if took := time.Since(canceled); took > time.Minute {
 		t.Errorf("the call returned %v after it was canceled", took)
 	}
 	if res.Code() != tool.IOError || !strings.Contains(res.Stderr, "canceled") || !strings.Contains(res.Stderr, "dpkg --configure -a") {
 		t.Errorf("canceled: %v %q", res.Meta, res.Stderr)
 	}
-	if left := b.sh(t, "ps ax -o args= | grep -E '[a]pt-get|[d]pkg|[s]leep 1000' || true"); left != "" {
+	// What was ended may not be collected yet: it has a Z, and is gone soon.
+	if left := b.sh(t, "n=0; while left=$(ps ax -o stat=,args= | grep -v '^Z' | grep -E '[a]pt-get|[d]pkg|[s]leep 1000') && [ $n -lt 600 ]; do n=$((n+1)); sleep 0.05; done; printf %s \"$left\""); left != "" {
 		t.Errorf("left running: %s", left)
 	}
 	// dpkg, not its lock, is what the next one meets: it wants its half-done work done.

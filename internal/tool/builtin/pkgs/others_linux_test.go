@@ -212,7 +212,7 @@ sh /srv/publish airlock-hello-1; touch /srv/repo/t.db
 	if res := <-ended; res.Code() != tool.IOError || !strings.Contains(res.Stderr, "canceled") {
 		t.Errorf("canceled: %v %q", res.Meta, res.Stderr)
 	}
-	if left := b.sh(t, "ps ax -o args= | grep -E '^([^ ]*/)?(pacman|sleep) ' || true; ls -d /var/lib/pacman/db.lck 2>/dev/null || true"); left != "" {
+	if left := b.sh(t, "ps ax -o stat=,args= | grep -v '^Z' | grep -E '^[^ ]+ +([^ ]*/)?(pacman|sleep) ' || true; ls -d /var/lib/pacman/db.lck 2>/dev/null || true"); left != "" {
 		t.Errorf("left: %s", left)
 	}
 	b.do(t, "remove", names("airlock-hello"))

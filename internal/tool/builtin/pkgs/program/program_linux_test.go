@@ -142,7 +142,7 @@ func TestACanceledProgramMayTidyUp(t *testing.T) {
 func TestACanceledProgramThatDoesNotListenIsKilled(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	took, err := started(t, "trap '' TERM; echo $$ >"+pids+"; sleep 1000 & echo $! >>"+pids+"; echo ready; wait")
-	if !errors.Is(err, context.Canceled) || took > 8*time.Second {
+	if !errors.Is(err, context.Canceled) || took > time.Minute {
 		t.Errorf("Run: %v after %v, want canceled soon", err, took)
 	}
 	list, err := os.ReadFile(pids)
@@ -170,7 +170,7 @@ func gone(t *testing.T, pid string) bool {
 	}
 	defer unix.Close(fd)
 	for {
-		ended, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000)
+		ended, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 30_000)
 		if !errors.Is(err, unix.EINTR) {
 			return ended == 1
 		}

@@ -41,8 +41,8 @@ type Machine struct {
 
 const (
 	unable     = 97 // exit code: this machine cannot have such a machine in it
-	startLimit = time.Minute
-	endLimit   = 5 * time.Second
+	startLimit = 5 * time.Minute
+	endLimit   = time.Minute
 )
 
 // begin makes the machine: $1 is an empty folder, $2 the test's program, $3 to $5 are Setup,
