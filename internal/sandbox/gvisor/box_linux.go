@@ -34,6 +34,7 @@ type box struct {
 	agents  string    // of one that lasts: see agentFolder
 
 	calls   sync.Mutex // one request to the keeper at a time
+	late    int        // replies to come that nobody waits for any more; calls guards it
 	replies chan reply
 	heard   chan struct{} // closed when nothing more is read of the keeper
 
@@ -47,8 +48,8 @@ type box struct {
 }
 
 // lastWords is how long a keeper that has ended is listened to, should somebody else hold
-// its end of the connection.
-const lastWords = time.Second
+// its end of the connection. A machine may stand still for a second, and the reason would be lost.
+const lastWords = 5 * time.Second
 
 // watch waits for the keeper's end.
 func (b *box) watch() {
@@ -105,14 +106,21 @@ func (b *box) call(ctx context.Context, req request, files ...*os.File) (reply, 
 	if _, _, err := b.control.WriteMsgUnix(data, oob, nil); err != nil {
 		return reply{}, b.endErr(err)
 	}
-	select {
-	case rep, ok := <-b.replies:
-		if !ok {
-			return reply{}, b.endErr(io.ErrUnexpectedEOF)
+	for {
+		select {
+		case rep, ok := <-b.replies:
+			if !ok {
+				return reply{}, b.endErr(io.ErrUnexpectedEOF)
+			}
+			if b.late > 0 {
+				b.late-- // to one of before
+				continue
+			}
+			return rep, rep.err()
+		case <-ctx.Done():
+			b.late++
+			return reply{}, ctx.Err()
 		}
-		return rep, rep.err()
-	case <-ctx.Done():
-		return reply{}, ctx.Err()
 	}
 }
 

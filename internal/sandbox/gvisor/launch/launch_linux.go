@@ -109,8 +109,9 @@ func (k *Keeper) gone() bool {
 	return err != syscall.EAGAIN // it says nothing before it is spoken to
 }
 
-// saidTime is how long is waited for the end of what a keeper has said, which its own end is.
-const saidTime = time.Second
+// saidTime is how long is waited for the end of what a keeper has said, which its own end is. Nothing is read after it, not even
+// what was there before.
+const saidTime = 5 * time.Second
 
 // Said is what the keeper wrote to its standard error before it had its log, once it has ended.
 func (k *Keeper) Said() string {

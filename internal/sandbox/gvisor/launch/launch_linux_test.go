@@ -210,6 +210,9 @@ func TestWhatAKeeperSaidBeforeItEndedIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.End()
+	if _, err := k.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	if said := k.Said(); said != "no memory\n" {
 		t.Errorf("Said = %q", said)
 	}
