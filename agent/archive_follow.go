@@ -22,7 +22,7 @@ type follower struct {
 	kind  byte // of meta
 	more  bool // the next block is the rest of an old sparse file's map
 
-	size  int64 // of the next file, by its records; -1: by its header
+	size  int64 // of the next file, by its records; noSize: by its header
 	left  int64 // of meta
 	held  int64 // content behind a sparse file's map
 	empty int   // empty blocks in a row
@@ -32,7 +32,7 @@ type follower struct {
 	notes map[string]string // by their names
 }
 
-func newFollower() *follower { return &follower{size: -1} }
+func newFollower() *follower { return &follower{size: noSize} }
 
 // feed takes the next bytes and says how many of them are the tar's.
 func (f *follower) feed(p []byte) (used int) {
@@ -67,6 +67,13 @@ func (f *follower) feed(p []byte) (used int) {
 	return used
 }
 
+// What a size in records is that is none. It matters where something of that size comes.
+const (
+	noSize   = -1 - iota
+	negative // what has no content may have it
+	badSize  // nothing may
+)
+
 // header takes a block that is not content.
 func (f *follower) header() {
 	b := &f.block
@@ -86,7 +93,7 @@ func (f *follower) header() {
 	}
 	switch kind := b[156]; kind {
 	case 'x', 'g':
-		if size > maxTarMeta {
+		if size < 0 || size > maxTarMeta {
 			f.lost = true
 			return
 		}
@@ -102,11 +109,15 @@ func (f *follower) header() {
 	case '1', '2', '3', '4', '5', '6':
 		size = 0
 	default:
-		if f.size >= 0 {
+		if size >= 0 && f.size != noSize {
 			size = f.size
 		}
 	}
-	f.size = -1
+	if f.size == badSize {
+		f.lost = true
+		return
+	}
+	f.size = noSize
 	f.held = size
 	if b[156] == 'S' {
 		f.sparse(b[482] != 0)
@@ -136,6 +147,7 @@ func padding(size int64) int64 { return -size & (tarBlock - 1) }
 func (f *follower) records() {
 	rest := string(f.meta)
 	f.meta = nil
+	f.size = noSize // those of the last header alone count, and right before what they are of
 	for rest != "" {
 		text, _, ok := strings.Cut(rest, " ")
 		n, err := strconv.Atoi(text)
@@ -150,10 +162,15 @@ func (f *follower) records() {
 		case !ok:
 			f.lost = true
 			return
+		case f.kind == 'x' && key == "size" && value == "":
+			f.size = noSize
 		case f.kind == 'x' && key == "size":
-			if f.size, err = strconv.ParseInt(value, 10, 64); err != nil || f.size < 0 {
-				f.lost = true
-				return
+			f.size, err = strconv.ParseInt(value, 10, 64)
+			switch {
+			case err != nil:
+				f.size = badSize
+			case f.size < 0:
+				f.size = negative
 			}
 		case f.kind == 'g' && note && len(f.notes) < maxNotes:
 			if f.notes == nil {
@@ -164,7 +181,7 @@ func (f *follower) records() {
 	}
 }
 
-// tarNumber reads a header's number: in octal, or in base 256 where the first bit is set.
+// tarNumber reads a header's number: in octal, or in base 256 where the first bit is set. Any negative one is -1.
 func tarNumber(b []byte) (int64, bool) {
 	if b[0]&0x80 == 0 {
 		text := string(bytes.Trim(b, " \x00"))
@@ -178,7 +195,7 @@ func tarNumber(b []byte) (int64, bool) {
 		return int64(n), err == nil
 	}
 	if b[0]&0x40 != 0 {
-		return 0, false // negative
+		return -1, true // which matters only where something has that size
 	}
 	n := int64(b[0] & 0x3f)
 	for _, c := range b[1:] {

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -58,14 +59,33 @@ func tarOf(t testing.TB, headers ...tar.Header) []byte {
 func tars(t testing.TB) map[string][]byte {
 	long := strings.Repeat("long/", 60) + "name"
 	return map[string][]byte{
-		"an empty one":   tarOf(t),
-		"a plain one":    tarOf(t, tar.Header{Name: "a", Size: 1}, tar.Header{Name: "b", Size: 512}, tar.Header{Typeflag: tar.TypeDir, Name: "d/"}),
-		"long names":     tarOf(t, tar.Header{Name: long, Size: 700}, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: long}),
-		"GNU's own":      tarOf(t, tar.Header{Format: tar.FormatGNU, Name: long, Size: 513, Uid: 1 << 30}, tar.Header{Format: tar.FormatGNU, Name: "b", Size: 3}),
-		"records":        tarOf(t, tar.Header{Format: tar.FormatPAX, Name: "a\xff", Size: 9, PAXRecords: map[string]string{"SCHILY.xattr.user.x": "1\n2=3"}}),
-		"a note":         tarOf(t, tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{agent.PackNotes + "skipped": `["x"]`}}, tar.Header{Name: "a", Size: 3}),
-		"a size in them": sizeInRecords(),
+		"an empty one":              tarOf(t),
+		"a plain one":               tarOf(t, tar.Header{Name: "a", Size: 1}, tar.Header{Name: "b", Size: 512}, tar.Header{Typeflag: tar.TypeDir, Name: "d/"}),
+		"long names":                tarOf(t, tar.Header{Name: long, Size: 700}, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: long}),
+		"GNU's own":                 tarOf(t, tar.Header{Format: tar.FormatGNU, Name: long, Size: 513, Uid: 1 << 30}, tar.Header{Format: tar.FormatGNU, Name: "b", Size: 3}),
+		"records":                   tarOf(t, tar.Header{Format: tar.FormatPAX, Name: "a\xff", Size: 9, PAXRecords: map[string]string{"SCHILY.xattr.user.x": "1\n2=3"}}),
+		"a note":                    tarOf(t, tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{agent.PackNotes + "skipped": `["x"]`}}, tar.Header{Name: "a", Size: 3}),
+		"a size in them":            sizeInRecords(),
+		"a link of a negative size": negativeLink(),
 	}
+}
+
+// negativeLink is a tar of a link that says to have less than no content.
+func negativeLink() []byte {
+	var b [512]byte
+	copy(b[0:], "name")
+	copy(b[100:], "0000644\x00")
+	copy(b[124:], strings.Repeat("\xff", 12))
+	b[156] = tar.TypeSymlink
+	copy(b[157:], "to")
+	copy(b[257:], "ustar\x0000")
+	copy(b[148:], "        ")
+	sum := 0
+	for _, c := range b {
+		sum += int(c)
+	}
+	copy(b[148:], fmt.Sprintf("%06o\x00", sum))
+	return append(b[:], make([]byte, 1024)...)
 }
 
 // sizeInRecords is a tar whose file has a header without a size, and records with one.
