@@ -152,6 +152,10 @@ func TestRawInput(t *testing.T) {
 	}
 }
 
+// awaits is the end of a line of shell that waits for a signal. One that starts a program now and then loses a signal that
+// comes just when it does: dash calls vfork, and believes itself the child still when its turn comes to handle it.
+const awaits = "sleep 300 & echo ready; wait"
+
 func TestTTY(t *testing.T) {
 	w := connect(t, nil)
 	tty := func(cmd string, more object) uint64 {
@@ -188,7 +192,7 @@ func TestTTY(t *testing.T) {
 		}
 	})
 	t.Run("its interrupt key works", func(t *testing.T) {
-		id := tty("trap 'echo caught; exit 4' INT; echo ready; while :; do sleep 0.05; done", nil)
+		id := tty("trap 'echo caught; exit 4' INT; "+awaits, nil)
 		w.prints(id, "stdout", "ready")
 		w.must(agent.MethodInput, object{"id": id, "data": []byte{3}}, &agent.Empty{})
 		if r := w.wait(id); !strings.Contains(r.printed["stdout"], "caught") || w.result(id).ExitCode != 4 {
@@ -196,7 +200,7 @@ func TestTTY(t *testing.T) {
 		}
 	})
 	t.Run("a new size is told", func(t *testing.T) {
-		id := tty("trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.05; done", nil)
+		id := tty("trap 'stty size; exit 0' WINCH; "+awaits, nil)
 		w.prints(id, "stdout", "ready")
 		w.must(agent.MethodResize, object{"id": id, "rows": 10, "cols": 20}, &agent.Empty{})
 		if r := w.wait(id); !strings.Contains(r.printed["stdout"], "10 20") {
@@ -238,7 +242,7 @@ func TestTTY(t *testing.T) {
 
 func TestSignal(t *testing.T) {
 	w := connect(t, nil)
-	id := w.send(agent.MethodExec, object{"cmd": "trap 'echo got it; exit 5' USR1; echo ready; while :; do sleep 0.05; done", "stream": true}, nil)
+	id := w.send(agent.MethodExec, object{"cmd": "trap 'echo got it; exit 5' USR1; " + awaits, "stream": true}, nil)
 	w.prints(id, "stdout", "ready")
 	for _, tt := range []struct {
 		name   string
