@@ -21,10 +21,13 @@ func TestMoreConnectionsThanThereMayBe(t *testing.T) {
 	w := setup(t, "example.com")
 	w.host("example.com", "203.0.113.1", 80, site(t, hello))
 	var held []net.Conn
-	for range 256 { // each says enough to be somebody
+	hold := func() { // it says enough to be somebody
 		conn := w.inside()
 		fmt.Fprint(conn, "GET http://exam")
 		held = append(held, conn)
+	}
+	for range 256 {
+		hold()
 	}
 	for { // those that are held may not have been taken yet, so this may still be let in
 		res, body := w.say("GET http://example.com/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -34,6 +37,7 @@ func TestMoreConnectionsThanThereMayBe(t *testing.T) {
 		if res.StatusCode != http.StatusOK {
 			t.Fatalf("answer = %s %q", res.Status, body)
 		}
+		hold() // in the place of one that was too many itself while this one was there
 	}
 	for w.next().Rule != netgate.TooMany {
 	}
