@@ -163,7 +163,7 @@ func TestHowABackgroundCommandEndedIsRemembered(t *testing.T) {
 		{"it was ended", object{"argv": []string{"sleep", "1000"}}, object{}, agent.ExecResult{ExitCode: -1, Signal: "SIGTERM", Canceled: true}},
 		{"it was ended at once", object{"argv": []string{"sleep", "1000"}}, object{"grace_ms": -1}, agent.ExecResult{ExitCode: -1, Signal: "SIGKILL", Canceled: true}},
 		{"it does not heed SIGTERM", object{"cmd": "trap '' TERM; echo ready; while :; do sleep 1; done"}, object{"grace_ms": 50}, agent.ExecResult{ExitCode: -1, Signal: "SIGKILL", Canceled: true}},
-		{"it tidies up", object{"cmd": "trap 'sleep 0.6; exit 5' TERM; " + awaits}, object{"grace_ms": 60_000}, agent.ExecResult{ExitCode: 5, Canceled: true}},
+		{"it tidies up", object{"cmd": "trap 'sleep 0.6; exit 5' TERM; echo ready; while :; do sleep 0.01; done"}, object{"grace_ms": 60_000}, agent.ExecResult{ExitCode: 5, Canceled: true}},
 		{"on a terminal", object{"cmd": "echo ready; read x", "tty": object{"rows": 3, "cols": 40}}, object{}, agent.ExecResult{ExitCode: -1, Signal: "SIGHUP", Canceled: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestTheListSaysHowLongAgoTheLastCommandEnded(t *testing.T) {
 
 func TestAShorterGraceCounts(t *testing.T) {
 	w := connect(t, nil)
-	name := w.spawn(object{"cmd": "trap 'echo asked' TERM; (trap '' TERM; exec sleep 300) & echo ready; while :; do wait; done"})
+	name := w.spawn(object{"cmd": "trap 'echo asked' TERM; echo ready; while :; do sleep 0.01; done"})
 	eventually(t, "the command to be ready", func() bool { return w.process(name).Output > 0 })
 	long := w.send(agent.MethodEnd, object{"process": name, "grace_ms": 3_600_000}, nil)
 	eventually(t, "the command to be asked", func() bool { return w.process(name).Output > 6 })

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -152,10 +154,6 @@ func TestRawInput(t *testing.T) {
 	}
 }
 
-// awaits is the end of a line of shell that waits for a signal. One that starts a program now and then loses a signal that
-// comes just when it does: dash calls vfork, and believes itself the child still when its turn comes to handle it.
-const awaits = "sleep 300 & echo ready; wait"
-
 func TestTTY(t *testing.T) {
 	w := connect(t, nil)
 	tty := func(cmd string, more object) uint64 {
@@ -192,7 +190,11 @@ func TestTTY(t *testing.T) {
 		}
 	})
 	t.Run("its interrupt key works", func(t *testing.T) {
-		id := tty("trap 'echo caught; exit 4' INT; "+awaits, nil)
+		// Who starts tests in the background has them ignore it, and with them all that they start. To be told of it undoes that.
+		heard := make(chan os.Signal, 1)
+		signal.Notify(heard, syscall.SIGINT)
+		defer signal.Stop(heard)
+		id := tty("trap 'echo caught; exit 4' INT; echo ready; while :; do sleep 0.05; done", nil)
 		w.prints(id, "stdout", "ready")
 		w.must(agent.MethodInput, object{"id": id, "data": []byte{3}}, &agent.Empty{})
 		if r := w.wait(id); !strings.Contains(r.printed["stdout"], "caught") || w.result(id).ExitCode != 4 {
@@ -200,7 +202,7 @@ func TestTTY(t *testing.T) {
 		}
 	})
 	t.Run("a new size is told", func(t *testing.T) {
-		id := tty("trap 'stty size; exit 0' WINCH; "+awaits, nil)
+		id := tty("trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.05; done", nil)
 		w.prints(id, "stdout", "ready")
 		w.must(agent.MethodResize, object{"id": id, "rows": 10, "cols": 20}, &agent.Empty{})
 		if r := w.wait(id); !strings.Contains(r.printed["stdout"], "10 20") {
@@ -242,7 +244,7 @@ func TestTTY(t *testing.T) {
 
 func TestSignal(t *testing.T) {
 	w := connect(t, nil)
-	id := w.send(agent.MethodExec, object{"cmd": "trap 'echo got it; exit 5' USR1; " + awaits, "stream": true}, nil)
+	id := w.send(agent.MethodExec, object{"cmd": "trap 'echo got it; exit 5' USR1; echo ready; while :; do sleep 0.05; done", "stream": true}, nil)
 	w.prints(id, "stdout", "ready")
 	for _, tt := range []struct {
 		name   string
