@@ -42,10 +42,18 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
+// folder is an empty one. It stays until the engines have ended that were started in it: they write there last.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() { gone(t, lines(t, filepath.Join(dir, "started"))) })
+	return dir
+}
+
 // airlock makes a folder with this program as airlock and an engine beside it.
 func airlock(t *testing.T) (dir string) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = folder(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +106,7 @@ func TestAKeeperIsStartedAheadForACommandThatNeedsOne(t *testing.T) {
 
 func TestAKeeperOfAnotherEngineIsNotTaken(t *testing.T) {
 	dir := airlock(t)
-	other := filepath.Join(t.TempDir(), "engine")
+	other := filepath.Join(folder(t), "engine")
 	if err := os.WriteFile(other, []byte(engine), 0o755); err != nil {
 		t.Fatal(err)
 	}

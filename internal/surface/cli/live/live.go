@@ -134,7 +134,7 @@ func Wrap(text string, width int) []string {
 			var cluster string
 			var w int
 			cluster, rest, w, state = uniseg.FirstGraphemeClusterInString(rest, state)
-			if used+w > width && at > begin {
+			for used+w > width && at > begin {
 				end := at
 				if space > begin {
 					end = space

@@ -120,6 +120,7 @@ func FuzzWrap(f *testing.F) {
 	f.Add("one two three", 10)
 	f.Add("漢字 \u0301a\u200d", 3)
 	f.Add("ab क"+strings.Repeat("ा", 15)+" cd", 10) // one character, whose marks take more columns than there are
+	f.Add("b काାााताााााााााा", 10)
 	f.Fuzz(func(t *testing.T, text string, width int) {
 		if len(text) > 4096 || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) || r == utf8.RuneError }) {
 			return // it is printable text that is wrapped
