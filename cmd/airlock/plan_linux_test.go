@@ -75,7 +75,7 @@ func TestWhatWasTypedBeforeAnApprovalIsNoAnswer(t *testing.T) {
 	c := start(t, p.command(t, "plan", "run", "--direct", plan))
 	c.wait(t, `\$ head -n 1 pipe`)
 	c.types("yes\ry\ryes\r")
-	c.holds(len("yes\ny\nyes\n"))
+	c.wait(t, `yes\s+y\s+yes\s`) // the terminal holds them, or has given them to the step's
 	if _, err := both.WriteString("go on\n"); err != nil {
 		t.Fatal(err)
 	}
