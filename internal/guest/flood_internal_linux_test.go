@@ -73,14 +73,7 @@ func TestACommandAtItsLimitIsStifledUntilItHasShrunk(t *testing.T) {
 	}()
 	join := func(g *cgroup, n int) {
 		for range n {
-			s := exec.Command("sleep", "300")
-			if err := s.Start(); err != nil {
-				t.Fatal(err)
-			}
-			sleepers = append(sleepers, s)
-			if err := put(filepath.Join(g.dir, "cgroup.procs"), int64(s.Process.Pid)); err != nil {
-				t.Fatal(err)
-			}
+			sleepers = append(sleepers, sleeper(t, g))
 		}
 	}
 	limit := func(g *cgroup) string {
@@ -130,18 +123,26 @@ func TestAStifledCommandThatDoesNotShrinkGetsItsLimitBack(t *testing.T) {
 		}
 	}()
 	for range 3 {
-		s := exec.Command("sleep", "300")
-		if err := s.Start(); err != nil {
-			t.Fatal(err)
-		}
-		sleepers = append(sleepers, s)
-		if err := put(filepath.Join(g.dir, "cgroup.procs"), int64(s.Process.Pid)); err != nil {
-			t.Fatal(err)
-		}
+		sleepers = append(sleepers, sleeper(t, g))
 	}
 	g.freeze()
 	g.recover(time.Now())
 	if data, err := os.ReadFile(filepath.Join(g.dir, "pids.max")); err != nil || strings.TrimSpace(string(data)) != "8" {
 		t.Errorf("its limit is %q, %v", data, err)
 	}
+}
+
+// sleeper starts a process in a group. It is the caller's to end.
+func sleeper(t *testing.T, g *cgroup) *exec.Cmd {
+	t.Helper()
+	s := exec.Command("sleep", "300")
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(filepath.Join(g.dir, "cgroup.procs"), int64(s.Process.Pid)); err != nil {
+		_ = s.Process.Kill()
+		_ = s.Wait()
+		t.Fatal(err)
+	}
+	return s
 }
